@@ -1,0 +1,29 @@
+# make demo: the whole pipeline on the embedded digits, on the CPU.    make test: every check, from a clean clone too.
+PYTHON ?= python3
+BIN := .venv/bin
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.PHONY: demo test lint install clean
+
+demo: $(BIN)/.installed
+	rtm demo
+
+test: lint
+	pytest -q
+
+lint: $(BIN)/.installed
+	ruff check .
+	ruff format --check .
+	mypy
+	snakemake --lint
+
+install: $(BIN)/.installed
+
+$(BIN)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "RTM needs Python 3.11 or newer: make PYTHON=python3.12 demo")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf demo smoke .snakemake

@@ -1,0 +1,61 @@
+# From data to LaTeX, at three scales: paper (here), demo (demo/) and smoke (smoke/).
+#
+#   data/<dataset>/images.npy             prepared images                          workflow/rules/data.smk
+#   weights/<network>.safetensors         frozen networks
+#   features/<dataset>/<protocol>         the training set as a protocol sees it
+#   checkpoints/<experiment>/seed<n>      trained weights                          workflow/rules/train.smk
+#   samples/<experiment>/seed<n>/         images to measure, deleted afterwards    workflow/rules/evaluate.smk
+#   galleries/<experiment>/seed<n>.npz    images to look at
+#   results/<experiment>/
+#     <protocol>/seed<n>.json             metrics
+#     latency.json                        cost of an image
+#     metrics.json                        mean and deviation over the seeds
+#   reports/<table>.tex                   tables and figures                       workflow/rules/reports.smk
+#   lineage/<stage>/<name>.json           receipts: what each file was made from
+#
+# What must run is decided by those receipts (rtm/lineage.py), never by time stamps.
+
+import sys
+
+from rtm.pipeline import check_targets
+from rtm.plan import Plan
+
+plan = Plan(workflow, ancient)
+check_targets(plan.graph, sys.argv[1:])
+
+
+wildcard_constraints:
+    **plan.wildcards(),
+
+
+localrules:
+    all,
+    demo,
+    smoke,
+    dataset,
+    network,
+    summary,
+    table,
+    figure,
+
+
+rule all:
+    input:
+        plan.reports("paper"),
+
+
+rule demo:
+    input:
+        plan.reports("demo"),
+
+
+rule smoke:
+    input:
+        plan.reports("smoke"),
+
+
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/reports.smk"
+

@@ -1,0 +1,70 @@
+"""How things are timed here: one thread, CPU seconds (so that neighbours on the machine count little), medians.
+
+On a GPU it is wall time between synchronisations. `alone` runs a measurement in a process of its own, because the time
+and memory of a function depend on what the allocator has been through before it.
+"""
+
+import multiprocessing
+import platform
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+T = TypeVar("T")
+Groups = dict[str, dict[str, float]]  # what is measured, with its unit -> variant -> value
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def now() -> float:
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+        return time.perf_counter()
+    return time.process_time()
+
+
+def seconds(function: Callable[[], object], repeats: int = 9) -> float:
+    torch.set_num_threads(1)
+    function()
+    times = []
+    for _ in range(repeats):
+        began = now()
+        function()
+        times.append(now() - began)
+    return statistics.median(times)
+
+
+def added_megabytes(function: Callable[[], object]) -> float:
+    """By how much the function raises the peak memory of the process, or of the GPU."""
+    if DEVICE == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        function()
+        return (torch.cuda.max_memory_allocated() - before) / 2**20
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    function()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
+
+
+def alone(function: Callable[..., T], *arguments: object) -> T:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def machine() -> dict[str, str]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    processor = torch.cuda.get_device_name() if DEVICE == "cuda" else f"one core of {len(names)} x {names[0]}"
+    return {"processor": processor, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def show(groups: Groups) -> None:
+    for group, values in groups.items():
+        print(group)
+        for name, value in values.items():
+            print(f"  {name:40} {value:.4g}")

@@ -1,0 +1,103 @@
+"""One matching round against the bare matrix product, faiss's flat search and torch.cdist; IVF with its recall."""
+
+from collections.abc import Callable
+
+import faiss
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.measuring import DEVICE, Groups, added_megabytes, alone, now, show
+from rtm.neighbours import ApproximateMatch, StreamingMatch, inverted_file
+
+CHUNK = 1000
+
+
+def features(n: int, d: int, seed: int) -> Tensor:
+    """Unit vectors on a curved 12-dimensional surface, as features of images rather are than evenly spread ones."""
+    surface = torch.Generator().manual_seed(0)
+    first, second = torch.randn(12, 128, generator=surface), torch.randn(128, d, generator=surface)
+    points = torch.randn(n, 12, generator=torch.Generator().manual_seed(seed))
+    return F.normalize((points @ first / 3).tanh() @ second).to(DEVICE)
+
+
+def rounds(n: int, m: int, d: int, epsilon: float) -> dict[str, float]:
+    """Seconds of each method; they take turns chunk by chunk, so that whatever else the machine does hits all alike."""
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    data = features(n, d, 1)
+    vectors = data.cpu().numpy()
+    match = StreamingMatch(data, epsilon)
+
+    def flat(chunk: Tensor) -> None:
+        index = faiss.IndexFlatL2(d)
+        index.add(chunk.cpu().numpy())
+        index.search(vectors, 1)
+
+    methods: dict[str, Callable[[Tensor, int], object]] = {
+        "bare matrix product": lambda chunk, first: data @ chunk.T,
+        "StreamingMatch": match.update,
+        "faiss flat, on the CPU": lambda chunk, first: flat(chunk),
+        "torch.cdist": lambda chunk, first: torch.cdist(data, chunk).min(1),
+    }
+    total = dict.fromkeys(methods, 0.0)
+    for first in range(0, m, CHUNK):
+        chunk = features(CHUNK, d, 2 + first)
+        for name, method in methods.items():
+            began = now()
+            method(chunk, first)
+            total[name] += now() - began
+    return total
+
+
+def approximate(n: int, m: int, d: int, epsilon: float, probes: int) -> tuple[float, float]:
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    data = features(n, d, 1)
+    match = ApproximateMatch(data, inverted_file(data), epsilon, probes=probes)
+    total = 0.0
+    for first in range(0, m, CHUNK):
+        chunk = features(CHUNK, d, 2 + first)
+        began = now()
+        match.update(chunk, first)
+        total += now() - began
+    return total, match.recall
+
+
+def memory(method: str, n: int, m: int, d: int, epsilon: float) -> float:
+    data = features(n, d, 1)
+    torch.cdist(data[:100], data[:100]).min(1)
+
+    def stream() -> None:
+        match = StreamingMatch(data, epsilon)
+        for first in range(0, m, CHUNK):
+            match.update(features(CHUNK, d, 2 + first), first)
+
+    if method == "StreamingMatch":
+        return added_megabytes(stream)
+    pool = features(m, d, 2)
+    return added_megabytes(lambda: torch.cdist(data, pool).min(1))
+
+
+def measure(n: int = 10_000, m: int = 100_000, d: int = 800, epsilon: float = 0.35, probes: int = 8) -> Groups:
+    size = f"n = {n}, m = {m}, d = {d}"
+    times = alone(rounds, n, m, d, epsilon)
+    times["ApproximateMatch"], recall = alone(approximate, n, m, d, epsilon, probes)
+    peaks = {name: alone(memory, name, n, m, d, epsilon) for name in ("StreamingMatch", "torch.cdist")}
+    exact = times["StreamingMatch"]
+    return {
+        f"matching round, {size}, s": times,
+        f"matching round, {size}, MB": peaks,
+        "matching ratios": {
+            "StreamingMatch / bare product": exact / times["bare matrix product"],
+            "StreamingMatch / faiss flat": exact / times["faiss flat, on the CPU"],
+            "cdist / StreamingMatch": times["torch.cdist"] / exact,
+            "memory, StreamingMatch / cdist": peaks["StreamingMatch"] / peaks["torch.cdist"],
+            "StreamingMatch / ApproximateMatch": exact / times["ApproximateMatch"],
+            "recall of ApproximateMatch": recall,
+        },
+    }
+
+
+if __name__ == "__main__":
+    show(measure())

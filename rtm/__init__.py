@@ -1,0 +1,17 @@
+"""Recursive Token Mapper: `from rtm import RTM, MLPMapper`."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rtm.mappers import RTM, MLPMapper
+
+__all__ = ["RTM", "MLPMapper"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the mappers on first use, so that `rtm.reports` and the command line start without torch."""
+    if name in __all__:
+        from rtm import mappers
+
+        return getattr(mappers, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,256 @@
+"""`rtm <verb>`: every step of the pipeline as a command of its own.
+
+Heavy modules are imported inside the verbs, so that `rtm --help`, tables and figures never wait for torch.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from rtm.config import Config, Experiment, load, schema
+from rtm.config.loading import pick
+from rtm.errors import UserError
+from rtm.layout import Layout
+from rtm.lineage import Recording, recorded
+from rtm.lineage_cli import USAGE as LINEAGE_USAGE
+from rtm.pipeline import jobs
+
+Arguments = argparse.Namespace
+
+
+class Context:
+    """The parameters of the chosen scale and where its files are."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.config: Config = load(arguments.scale)
+        self.layout = Layout.of(self.config)
+
+    def experiment(self, name: str, seed: int | None = None) -> Experiment:
+        experiment = self.config.experiment(name)
+        if seed is not None and seed not in experiment.seeds:
+            known = ", ".join(map(str, experiment.seeds))
+            raise UserError(f"{name} has no seed {seed}; choose one of {known}, or add it to its seeds in params/.")
+        return experiment
+
+    def recorded(self, stage: str, name: str) -> AbstractContextManager[Recording]:
+        return recorded(jobs(self.config)[f"{stage}/{name}"])
+
+
+def fetch(arguments: Arguments) -> None:
+    """Get and prepare a dataset, or the weights of a frozen network."""
+    context, name, layout = Context(arguments), arguments.name, Layout.of(load(arguments.scale))
+    datasets, source = context.config.params.datasets, arguments.source
+    if name in datasets:
+        from rtm.data.datasets import prepare
+
+        with context.recorded("fetch", name):
+            prepare(name, datasets[name], layout.images(name), source)
+    elif name == "digit_classifier":
+        from rtm.data.datasets import Images
+        from rtm.digits import train_digit_classifier
+
+        with context.recorded("fetch", name):
+            train_digit_classifier(Images(layout.images("digits")), layout.weights(name))
+    else:
+        from rtm.data.weights import NETWORKS, fetch_network
+
+        pick({**datasets, "digit_classifier": None, **NETWORKS}, name, "dataset or network")
+        with context.recorded("fetch", name):
+            fetch_network(name, layout.weights(name), source)
+
+
+def reference(arguments: Arguments) -> None:
+    """Features of a dataset under a protocol: what generated images are compared with."""
+    from rtm.metrics.protocols import write_reference
+
+    context, dataset, protocol = Context(arguments), arguments.dataset, arguments.protocol
+    pick(context.config.params.datasets, dataset, "dataset")
+    pick(context.config.params.protocols, protocol, "protocol")
+    with context.recorded("reference", f"{dataset}/{protocol}"):
+        write_reference(context.config, context.layout, dataset, protocol)
+
+
+def train(arguments: Arguments) -> None:
+    """Train one seed of an experiment, or go on with it; the same command resumes."""
+    from rtm.training import train_experiment
+
+    context = Context(arguments)
+    experiment = context.experiment(arguments.experiment, arguments.seed)
+    train_experiment(context.config, context.layout, experiment, arguments.seed)
+
+
+def sample(arguments: Arguments) -> None:
+    """Generate the images that are measured, as trained and at every H of the sweep."""
+    from rtm.sampling import write_samples
+
+    context, seed = Context(arguments), arguments.seed
+    experiment = context.experiment(arguments.experiment, seed)
+    name, layout = experiment.name, context.layout
+    with context.recorded("sample", f"{name}/seed{seed}"):
+        write_samples(experiment, layout.checkpoint(name, seed), layout.samples(name, seed), seed)
+
+
+def gallery(arguments: Arguments) -> None:
+    """Generate the few images that figures show."""
+    from rtm.data.datasets import Images
+    from rtm.gallery import write_gallery
+    from rtm.metrics.protocols import extractor_of
+
+    context, seed = Context(arguments), arguments.seed
+    experiment = context.experiment(arguments.experiment, seed)
+    name, layout = experiment.name, context.layout
+    protocol = context.config.params.protocols[experiment.recipe.evaluation.protocols[0]]
+    with context.recorded("gallery", f"{name}/seed{seed}"):
+        images = Images(layout.images(experiment.dataset_name))
+        extractor = extractor_of(protocol.pr_extractor, protocol, layout)
+        write_gallery(experiment, layout.checkpoint(name, seed), images, extractor, layout.gallery(name, seed), seed)
+
+
+def evaluate(arguments: Arguments) -> None:
+    """Measure an experiment's samples under a protocol."""
+    from rtm.metrics.protocols import write_metrics
+
+    context, seed, protocol = Context(arguments), arguments.seed, arguments.protocol
+    experiment = context.experiment(arguments.experiment, seed)
+    known = {name: name for name in experiment.recipe.evaluation.protocols}
+    pick(known, protocol, f"protocol of {experiment.name}")
+    with context.recorded("evaluate", f"{experiment.name}/{protocol}/seed{seed}"):
+        write_metrics(context.config, context.layout, experiment, protocol, seed)
+
+
+def latency(arguments: Arguments) -> None:
+    """Time the generator and count its parameters."""
+    from rtm.files import write_json
+    from rtm.sampling import measure_latency
+
+    context = Context(arguments)
+    experiment = context.experiment(arguments.experiment)
+    name, layout = experiment.name, context.layout
+    with context.recorded("latency", name):
+        write_json(layout.latency(name), measure_latency(experiment, layout.checkpoint(name, experiment.seeds[0])))
+
+
+def summary(arguments: Arguments) -> None:
+    """Mean and standard deviation of an experiment's metrics over its seeds."""
+    from rtm.reports.summary import write_summary
+
+    context = Context(arguments)
+    name = context.experiment(arguments.experiment).name
+    with context.recorded("summary", name):
+        write_summary(context.config, context.layout, name)
+
+
+def table(arguments: Arguments) -> None:
+    """Render a table as LaTeX, CSV and Markdown, and print it."""
+    from rtm.reports.tables import render_table
+    from rtm.reports.terminal import print_table
+
+    context, name = Context(arguments), arguments.name
+    pick(context.config.tables, name, f"table at scale {arguments.scale}")
+    if arguments.available:
+        sheet = render_table(context.config, context.layout, name, available=True)
+    else:
+        with context.recorded("table", name):
+            sheet = render_table(context.config, context.layout, name)
+    print_table(context.config, context.layout, sheet)
+
+
+def figure(arguments: Arguments) -> None:
+    """Draw a figure as PDF and PNG."""
+    from rtm.reports.figures import render_figure
+
+    context, name = Context(arguments), arguments.name
+    pick(context.config.figures, name, f"figure at scale {arguments.scale}")
+    with context.recorded("figure", name):
+        render_figure(context.config, context.layout, name)
+
+
+def lineage(arguments: Arguments) -> None:
+    """Where a result comes from, what is stale and why, and DVC's side of it."""
+    from rtm import lineage_cli
+
+    lineage_cli.lineage(arguments.words, arguments.reason)
+
+
+def doctor(arguments: Arguments) -> None:
+    """What works on this machine, and what to do about what does not."""
+    from rtm.doctor import examine, show
+
+    show(examine(Context(arguments).layout))
+
+
+def demo(arguments: Arguments) -> None:
+    """The whole pipeline on the embedded digits, with a live display; prints the tables."""
+    from rtm.demo import run
+
+    run(arguments.cores)
+
+
+def print_schema(arguments: Arguments) -> None:
+    """The JSON schema of params/, for editors; kept in params/schema.json."""
+    print(json.dumps(schema(), indent=2))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rtm",
+        description="Recursive Token Mapper: from data to LaTeX, one step a verb. Snakemake calls these verbs in "
+        "order; each works on its own too. Start with `rtm demo`.",
+    )
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+    def verb(call: Callable[[Arguments], None], name: str | None = None) -> argparse.ArgumentParser:
+        told = (call.__doc__ or "").strip()
+        added = verbs.add_parser(name or call.__name__, help=told, description=told)
+        added.set_defaults(call=call)
+        added.add_argument("--scale", default="paper", help="paper (the default), demo or smoke")
+        return added
+
+    def of_experiment(call: Callable[[Arguments], None]) -> argparse.ArgumentParser:
+        added = verb(call)
+        added.add_argument("experiment", help="a name in params/experiments.yaml (or params/demo.yaml)")
+        return added
+
+    fetching = verb(fetch)
+    fetching.add_argument("name", help="a dataset of params/datasets.yaml, or inception, vgg16, digit_classifier")
+    fetching.add_argument("--source", type=Path, help="a folder, archive or weights file that is here already")
+    referring = verb(reference)
+    referring.add_argument("dataset", help="a name in params/datasets.yaml")
+    referring.add_argument("protocol", help="a name in params/protocols.yaml")
+    for call in (train, sample, gallery, evaluate):
+        of_experiment(call).add_argument("--seed", type=int, default=0, help="which of its seeds (default 0)")
+    verbs.choices["evaluate"].add_argument("--protocol", required=True, help="a name in params/protocols.yaml")
+    of_experiment(latency)
+    of_experiment(summary)
+    tabling = verb(table)
+    tabling.add_argument("name", help="a name in params/tables.yaml")
+    tabling.add_argument("--available", action="store_true", help="render at once from the results that are here")
+    verb(figure).add_argument("name", help="a name in params/figures.yaml")
+    tracing = verb(lineage)
+    tracing.formatter_class, tracing.epilog = argparse.RawDescriptionHelpFormatter, LINEAGE_USAGE
+    tracing.add_argument("words", nargs="+", metavar="WORD", help="a file, or an action with its targets: see below")
+    tracing.add_argument("--reason", help="for accept: why the results stay the same")
+    verb(doctor)
+    demoing = verb(demo)
+    demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="how many to use (default: all)")
+    verb(print_schema, "schema")
+    return parser
+
+
+def main() -> None:
+    arguments = _parser().parse_args()
+    try:
+        arguments.call(arguments)
+    except UserError as error:
+        print(f"rtm: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Datasets, mappers, decoders, recipes and protocols: the models behind the first half of `params/`."""
+
+import itertools
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from rtm.config.base import Count, Fraction, Name, NonNegative, Positive, Strict
+
+
+class Dataset(Strict):
+    title: str
+    kind: Literal["digits", "cifar10", "folder"]  # how it is read: embedded, batches, or a folder or archive of images
+    resolution: Count
+    count: Count
+    classes: Annotated[int, Field(ge=0)] = 0
+    resize: Literal["bilinear", "lanczos", "none"] = "none"
+    url: str | None = None  # the official address of the archive
+    md5: str | None = None  # of the archive, where published
+    sha256: str | None = None  # of the prepared images.npy: what the results stand on
+    licence: str
+    citation: str
+
+
+class MLP(Strict):
+    """The single-pass mapper (Fig. 3, left)."""
+
+    kind: Literal["mlp"]
+    layers: Count
+    lr_mul: Positive = 1.0  # StyleGAN2's own mapper uses 0.01
+    init: Literal["torch", "he"] = "torch"
+
+
+class Recursive(Strict):
+    """The Recursive Token Mapper (Fig. 3, right; Algorithm 1)."""
+
+    kind: Literal["rtm"]
+    H: Count  # refinement steps
+    L: Count  # inner cycles
+    width: Count = 128  # d_h
+    tokens: Count | None = None  # s; by default dim / width
+    fit: bool = True  # insist on tokens x width = dim
+    block: Literal["mixer", "attention"] = "mixer"
+    layers: Count = 1
+    expansion: Count = 4
+    round_to: Count = 8
+    token_norm: Literal["channels", "tokens"] = "channels"
+    learnable_init: bool = False
+    lr_mul: Positive = 1.0
+
+
+Mapper = Annotated[MLP | Recursive, Field(discriminator="kind")]
+
+
+class DecoderConfig(Strict):
+    """One row of the paper's table of decoders (App. C, Fig. 4)."""
+
+    block: Literal["residual", "convnext"]
+    blocks: dict[int, Count]  # resolution: number of blocks
+    width: Count
+    widths: dict[int, Count] = {}  # resolution: width, where it differs
+    expansion: Count = 4
+    noise: bool = True
+    norm_eps: Positive = 1.0e-2
+
+    @property
+    def resolution(self) -> int:
+        return max(self.blocks)
+
+    @model_validator(mode="after")
+    def _doubles(self) -> "DecoderConfig":
+        steps = sorted(self.blocks)
+        for low, high in itertools.pairwise(steps):
+            if high != (4 if low == 1 else 2 * low):
+                raise ValueError(f"resolutions go 1, 4, 8, 16, ... but {high} follows {low}")
+        return self
+
+
+class Training(Strict):
+    epochs: Count | None = None  # give either epochs
+    steps: Count | None = None  # or steps
+    batch: Count  # global, over all GPUs
+    lr: Positive
+    betas: tuple[Fraction, Fraction]
+    weight_decay: NonNegative = 0.0
+    optimizer: Literal["adam", "adamw"] = "adam"
+    warmup: Annotated[int, Field(ge=0)] = 0  # steps of linear warm-up
+    decay: Fraction = 1.0  # the learning rate is multiplied by this ...
+    decay_epochs: Count | None = None  # ... every so many epochs
+    ema: Fraction = 0.9999
+    accumulate: Count = 1
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
+    save_every: Count  # steps between saves of the state
+    grid_every: Count  # steps between sample grids
+
+    @model_validator(mode="after")
+    def _one_length(self) -> "Training":
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("give exactly one of epochs and steps")
+        if (self.decay_epochs is None) != (self.decay == 1.0):
+            raise ValueError("decay and decay_epochs go together")
+        return self
+
+    def total_steps(self, images: int) -> int:
+        if self.steps is not None:
+            return self.steps
+        assert self.epochs is not None
+        return -(-self.epochs * images // self.batch)
+
+
+class Imle(Strict):
+    """RS-IMLE (Sec. 3.1): pool, rejection, matching, loss."""
+
+    pool: Positive  # m / n
+    refresh: Count  # epochs between pools
+    epsilon: NonNegative  # rejection radius in feature space; 0 is plain IMLE
+    perturb: NonNegative = 0.001
+    perceptual: Literal["lpips", "digit_classifier"] = "lpips"
+    mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one
+    projection: Count | None = 800  # dimensions of the matching features; null keeps all
+    chunk: Count = 256  # pool images decoded at a time
+
+
+class Ada(Strict):
+    target: Fraction = 0.6
+    kimg: Positive = 500
+    interval: Count = 4
+
+
+class StyleGAN2(Strict):
+    conditional: bool
+    channel_base: Count = 32768
+    channel_max: Count = 512
+    architecture: Literal["orig", "resnet"]
+    mbstd_group: Count
+    r1_gamma: NonNegative
+    r1_every: Count = 16
+    path_length: NonNegative = 0.0
+    path_every: Count = 4
+    mixing: Fraction = 0.0
+    ema_kimg: Positive
+    ema_ramp: NonNegative | None = None
+    flips: bool = True
+    ada: Ada | None = None
+    select: Literal["best", "last"] = "best"
+    select_every: Count = 10000  # steps between the evaluations that select
+    select_protocol: Name = "studiogan"
+
+
+class Evaluation(Strict):
+    protocols: tuple[Name, ...]
+    samples: Count  # generated once, enough for every protocol
+    batch: Count
+    latency_batch: Count
+
+
+class Resources(Strict):
+    """What one training needs (App. E, "Compute"); zero GPUs means that the CPU is meant."""
+
+    gpus: Annotated[int, Field(ge=0)]
+    gpu_model: str = "h100"
+    cpus: Count
+    mem_gb: Count
+    hours: Positive  # of the whole training, over all its slices
+
+
+class Recipe(Strict):
+    """Everything of an experiment but its mapper: what baseline and RTM share."""
+
+    dataset: Name | None = None
+    dim: Count
+    decoder: Name | None = None
+    training: Training
+    imle: Imle | None = None
+    stylegan2: StyleGAN2 | None = None
+    evaluation: Evaluation
+    resources: Resources
+
+    @model_validator(mode="after")
+    def _one_method(self) -> "Recipe":
+        if (self.imle is None) == (self.stylegan2 is None):
+            raise ValueError("give exactly one of imle and stylegan2")
+        if (self.imle is None) != (self.decoder is None):
+            raise ValueError("a decoder goes with imle, and only with it")
+        return self
+
+
+class Entry(Strict):
+    """One line of params/experiments.yaml: a recipe with a mapper."""
+
+    recipe: Name
+    mapper: Name
+    dataset: Name | None = None  # where the recipe serves several
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    sweep: tuple[Count, ...] = ()  # further H at inference (Table 4)
+
+
+class Protocol(Strict):
+    """How a number is made: its name stands in every metrics file (Sec. 4, "Evaluation")."""
+
+    title: str
+    extractor: Literal["inception", "digit_classifier"]  # for FID and IS
+    pr_extractor: Literal["inception", "vgg16", "digit_classifier"]  # for precision, recall, density, coverage
+    resize: Literal["tf1", "torch", "pil_bicubic", "none"]
+    k: Count
+    strict: bool  # a ball's border is outside: `<`, not `<=`
+    splits: Count  # of the Inception Score
+    samples: dict[Name, Count]  # dataset: generated images the protocol asks for; "default" for the others
+    pr_samples: Count | None = None
+
+    def required(self, dataset: str) -> int:
+        return self.samples.get(dataset, self.samples["default"])

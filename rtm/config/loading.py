@@ -1,0 +1,277 @@
+"""Read `params/`, apply a scale, resolve every experiment, and refuse what cannot be meant."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from rtm.config.base import Name, Strict
+from rtm.config.experiments import Dataset, DecoderConfig, Entry, Mapper, Protocol, Recipe, Recursive
+from rtm.config.reports import COST_METRICS, Figure, Published, Table
+from rtm.errors import UserError
+
+PARAMS = Path("params")
+Raw = dict[str, Any]
+T = TypeVar("T")
+
+
+class Scale(Strict):
+    """Where results of a scale live, what it makes, and what it changes in the other files."""
+
+    root: str  # folder of runs, checkpoints, results, reports; "" is the repository
+    shared: str  # folder of data, weights and reference features
+    experiments: str  # the section that lists its experiments
+    tables: tuple[Name, ...]
+    figures: tuple[Name, ...]
+    overrides: dict[str, Any] = {}
+
+
+class Params(Strict):
+    """The whole of `params/`, one field a section."""
+
+    scales: dict[Name, Scale]
+    datasets: dict[Name, Dataset]
+    mappers: dict[Name, Mapper]
+    decoders: dict[Name, DecoderConfig]
+    recipes: dict[Name, Recipe]
+    experiments: dict[Name, Entry]
+    demo: dict[Name, Entry]
+    protocols: dict[Name, Protocol]
+    tables: dict[Name, Table]
+    figures: dict[Name, Figure]
+    published: dict[Name, Published]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment with every reference followed."""
+
+    name: str
+    recipe: Recipe
+    dataset_name: str
+    dataset: Dataset
+    mapper: Mapper
+    decoder: DecoderConfig | None
+    seeds: tuple[int, ...]
+    sweep: tuple[int, ...]
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """How it is sampled: as trained, and at every H of the sweep."""
+        return ("native", *(f"H{H}" for H in self.sweep))
+
+    def steps(self) -> int:
+        return self.recipe.training.total_steps(self.dataset.count)
+
+
+@dataclass(frozen=True)
+class Config:
+    scale_name: str
+    scale: Scale
+    params: Params
+    experiments: dict[str, Experiment]
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        return {name: self.params.tables[name] for name in self.scale.tables}
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        return {name: self.params.figures[name] for name in self.scale.figures}
+
+    def experiment(self, name: str) -> Experiment:
+        return pick(self.experiments, name, f"experiment at scale {self.scale_name}")
+
+
+def pick(options: Mapping[str, T], name: str, kind: str) -> T:
+    """The named option, or a sentence that lists the names there are."""
+    if name not in options:
+        raise UserError(f"There is no {kind} named {name!r}; choose one of {', '.join(options)}.")
+    return options[name]
+
+
+def load(scale: str = "paper", folder: Path | str = PARAMS) -> Config:
+    raw, files = _read(Path(folder))
+    scales = raw.get("scales", {})
+    overrides = pick(scales, scale, "scale").get("overrides", {}) if isinstance(scales, dict) else {}
+    params = _validated({key: _overridden(section, overrides.get(key, {})) for key, section in raw.items()}, files)
+    chosen = params.scales[scale]
+    entries: dict[str, Entry] = getattr(params, chosen.experiments)
+    section = chosen.experiments
+    experiments = {
+        name: _resolved(params, name, entry, f"{files[section]}: {section}.{name}") for name, entry in entries.items()
+    }
+    _check_reports(params, chosen, experiments, files)
+    return Config(scale, chosen, params, experiments)
+
+
+def schema() -> Raw:
+    """JSON schema of `params/`, for editors; kept in params/schema.json."""
+    return Params.model_json_schema()
+
+
+def _read(folder: Path) -> tuple[Raw, dict[str, Path]]:
+    raw: Raw = {}
+    files: dict[str, Path] = {}
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}; run from the root of the repository.")
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            content = yaml.load(path.read_text(), Loader=_Loader)
+        except yaml.YAMLError as error:
+            raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
+        for key, section in (content or {}).items():
+            if key in files:
+                raise UserError(f"{path}: section {key!r} stands in {files[key]} too; keep one of them.")
+            raw[key], files[key] = section, path
+    return raw, files
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses a key written twice, which plain YAML drops silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        written = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        keys = [self.construct_object(key) for key in written]
+        twice = {str(key) for key in keys if keys.count(key) > 1}
+        if twice:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{', '.join(sorted(twice))} stands twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
+def _overridden(section: Any, overrides: Raw) -> Any:
+    """Lay the overrides of a scale over a section; their keys are patterns ("*" is every entry)."""
+    if not isinstance(section, dict) or not overrides:
+        return section
+    changed = dict(section)
+    for pattern, change in overrides.items():
+        for name in section:
+            if fnmatchcase(name, pattern):
+                changed[name] = _merged(changed[name], change)
+    return changed
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """Mappings with names for keys merge; anything else is replaced."""
+    named = isinstance(new, dict) and all(isinstance(key, str) for key in new) and new
+    if not (named and isinstance(old, dict)):
+        return new
+    return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+
+
+def _validated(raw: Raw, files: Mapping[str, Path]) -> Params:
+    try:
+        # through JSON: strict types there still let lists be tuples
+        return Params.model_validate_json(json.dumps(raw, default=str))
+    except ValidationError as error:
+        raise UserError(_told(error, files)) from None
+
+
+def _told(error: ValidationError, files: Mapping[str, Path]) -> str:
+    problems = []
+    for problem in error.errors():
+        place = [str(part) for part in problem["loc"] if part not in ("mlp", "rtm", "[key]")]
+        file = files.get(place[0], PARAMS) if place else PARAMS
+        message = problem["msg"].removeprefix("Value error, ")
+        got = "" if problem["type"] in ("missing", "value_error") else f" (got {problem['input']!r})"
+        if problem["type"] == "extra_forbidden":
+            message, got = f"unknown key {place[-1]!r}{_allowed(place)}", ""
+        problems.append(f"{file}: {'.'.join(place)}: {message}{got}")
+    return "\n".join(problems)
+
+
+def _allowed(place: list[str]) -> str:
+    """The keys that the model at this place knows, found by walking the schema along it."""
+    document = schema()
+    nodes = [document]
+    for part in place[:-1]:
+        nodes = [child for node in nodes for child in _children(document, node, part)]
+    names = sorted({name for node in nodes for name in node.get("properties", {})})
+    return f"; known are {', '.join(names)}" if names else ""
+
+
+def _children(document: Raw, node: Raw, part: str) -> list[Raw]:
+    step = node.get("properties", {}).get(part) or node.get("additionalProperties") or node.get("items") or {}
+    if "patternProperties" in node:
+        step = next(iter(node["patternProperties"].values()))
+    options: list[Raw] = (step.get("anyOf") or step.get("oneOf") or [step]) if isinstance(step, dict) else []
+    return [document["$defs"][option["$ref"].rsplit("/", 1)[-1]] if "$ref" in option else option for option in options]
+
+
+def _resolved(params: Params, name: str, entry: Entry, place: str) -> Experiment:
+    def follow(options: Mapping[str, T], key: str | None, field: str) -> T:
+        if key is None or key not in options:
+            raise UserError(f"{place}.{field}: there is no {key!r}; choose one of {', '.join(options)}.")
+        return options[key]
+
+    recipe = follow(params.recipes, entry.recipe, "recipe")
+    dataset_name = entry.dataset or recipe.dataset
+    dataset = follow(params.datasets, dataset_name, "dataset")
+    assert dataset_name is not None
+    mapper = follow(params.mappers, entry.mapper, "mapper")
+    decoder = follow(params.decoders, recipe.decoder, "decoder") if recipe.imle else None
+    for protocol in recipe.evaluation.protocols:
+        follow(params.protocols, protocol, "protocol")
+    _check_fit(place, recipe, dataset, mapper, decoder, entry)
+    return Experiment(name, recipe, dataset_name, dataset, mapper, decoder, entry.seeds, entry.sweep)
+
+
+def _check_fit(
+    place: str, recipe: Recipe, dataset: Dataset, mapper: Mapper, decoder: DecoderConfig | None, entry: Entry
+) -> None:
+    dim = recipe.dim
+    if isinstance(mapper, Recursive):
+        if mapper.tokens is None and dim % mapper.width:
+            raise UserError(f"{place}.mapper: dim {dim} does not divide into tokens of width {mapper.width}.")
+        if mapper.fit and mapper.tokens is not None and mapper.tokens * mapper.width != dim:
+            raise UserError(
+                f"{place}.mapper: {mapper.tokens} tokens x width {mapper.width} is not dim {dim}; "
+                "change one of them, or set fit: false."
+            )
+    elif entry.sweep:
+        raise UserError(f"{place}.sweep: only a recursive mapper can change H at inference.")
+    if decoder is not None and decoder.resolution != dataset.resolution:
+        raise UserError(
+            f"{place}: decoder {recipe.decoder} ends at {decoder.resolution} px, images have {dataset.resolution} px."
+        )
+
+
+def _check_reports(
+    params: Params, scale: Scale, experiments: Mapping[str, Experiment], files: Mapping[str, Path]
+) -> None:
+    """Every experiment, protocol, variant and published number that the scale's reports name exists."""
+
+    def known(options: Mapping[str, T], name: str, place: str, kind: str) -> T:
+        if name not in options:
+            raise UserError(f"{place}: there is no {kind} {name!r}; choose one of {', '.join(options)}.")
+        return options[name]
+
+    for name in scale.tables:
+        table = known(params.tables, name, f"{files['scales']}: tables", "table")
+        place = f"{files['tables']}: tables.{name}"
+        for constant in table.constants():
+            known(params.published, constant, place, "published entry")
+        for *_, part in table.parts():
+            if part.experiment is None:
+                continue
+            experiment = known(experiments, part.experiment, place, "experiment")
+            known(
+                dict.fromkeys(experiment.variants), part.variant or "native", f"{place}: {part.experiment}", "variant"
+            )
+            if part.metric not in COST_METRICS:
+                protocols = dict.fromkeys(experiment.recipe.evaluation.protocols)
+                known(protocols, str(part.protocol), f"{place}: {part.experiment}", "protocol")
+    for name in scale.figures:
+        figure = known(params.figures, name, f"{files['scales']}: figures", "figure")
+        place = f"{files['figures']}: figures.{name}"
+        for chosen in figure.experiments:
+            known(experiments, chosen, place, "experiment")
+        if figure.table is not None:
+            known(dict.fromkeys(scale.tables), figure.table, place, "table")

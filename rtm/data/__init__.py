@@ -1,0 +1,1 @@
+"""Datasets and network weights on disk."""

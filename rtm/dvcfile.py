@@ -1,0 +1,188 @@
+"""dvc.yaml from params/: `rtm lineage dvc` writes it, and every DVC stage refuses to run while it is out of date.
+
+An experiment needs no new text here (DVC's foreach follows params/), but DVC cannot read from params/ which
+experiments a table names, nor from rtm/ which modules a stage runs.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rtm.config import Config, load
+from rtm.errors import UserError
+from rtm.files import write_text
+from rtm.layout import Layout
+from rtm.meaning import source_files
+from rtm.pipeline import Job, jobs
+
+FILE = Path("dvc.yaml")
+SCALES = ("demo", "paper")  # in the order in which `dvc repro` goes through them; smoke is the tests'
+HEADER = """\
+# Written by `rtm lineage dvc` from params/ and rtm/: change those, then run it.
+#
+# Each command asks the receipts in lineage/ first: DVC, which compares bytes, may call a stage that is fresh, and then
+# records it without running anything. Stale jobs run through Snakemake; SNAKEMAKE_PROFILE=slurm submits them.
+"""
+Stage = dict[str, Any]
+
+
+def render() -> str:
+    stages: dict[str, Stage] = {}
+    files = []
+    for scale in SCALES:
+        config = load(scale)
+        files.append(f"params/{config.scale.experiments}.yaml")
+        stages |= _Stages(config).stages()
+    texts = [_dumped({name: stage}, indent=2) for name, stage in stages.items()]
+    return HEADER + _dumped({"vars": files}) + "\nstages:\n" + "\n".join(texts)
+
+
+def write() -> None:
+    write_text(FILE, render())
+
+
+def check() -> None:
+    if not FILE.exists() or FILE.read_text() != render():
+        raise UserError(f"{FILE} is older than params/ or rtm/; write it anew with `rtm lineage dvc`.")
+
+
+def _dumped(value: Any, indent: int = 0) -> str:
+    plain = json.loads(json.dumps(value))  # without YAML's references to what is there twice
+    text: str = yaml.safe_dump(plain, sort_keys=False, default_flow_style=False, width=120)
+    return "".join(" " * indent + line for line in text.splitlines(keepends=True))
+
+
+class _Stages:
+    """The stages of one scale."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.layout = config, Layout.of(config)
+        self.jobs = list(jobs(config).values())
+        self.root = f"{config.scale.root}/" if config.scale.root else ""
+        self.prefix = f"{config.scale.root}_" if config.scale.root else ""
+        self.cached = bool(config.scale.root)  # git keeps the results of the paper alone
+
+    def stages(self) -> dict[str, Stage]:
+        stages = {"train": self.train(), "evaluate": self.evaluate(), "gallery": self.gallery()}
+        stages |= {job.name: self.report(job) for job in self.of("table", "figure")}
+        named = {f"{self.prefix}{name}": stage for name, stage in stages.items()}
+        return named | ({self.config.scale.root: self.whole()} if self.config.scale.root else {})
+
+    def of(self, *stages: str) -> list[Job]:
+        return [job for job in self.jobs if job.stage in stages]
+
+    def train(self) -> Stage:
+        key = "${key}"
+        selects = any("selection" in job.params for job in self.of("train"))
+        selection = [("protocols", "protocols")] if selects else []
+        return self.each(
+            cmd=f"rtm lineage run {self.root}train/{key}",
+            deps=_code(self.of("train")),
+            params=self.params(("datasets", "datasets"), ("models", "decoders"), *selection),
+            outs=[
+                self.out(self.layout.checkpoint(key, 0).parent, cache=True),
+                self.out(self.layout.receipt("train", key).with_suffix("")),
+            ],
+            plots=[self.out(self.layout.curve(key, 0).parent, x="step", y="loss")],
+        )
+
+    def evaluate(self) -> Stage:
+        key, receipt = "${key}", self.layout.receipt
+        # git keeps these of the paper
+        common = sorted(set.intersection(*self.protocols()))
+        kept = [*(self.layout.metrics(key, protocol, 0).parent for protocol in common), self.layout.latency(key)]
+        receipts = [receipt("evaluate", key).with_suffix(""), receipt("latency", key), receipt("summary", key)]
+        return self.each(
+            cmd=f"rtm lineage run {self.root}summary/{key}",
+            deps=[
+                *_code(self.of("reference", "sample", "evaluate", "latency", "summary")),
+                self.layout.checkpoint(key, 0).parent,
+            ],
+            params=self.params(("datasets", "datasets"), ("models", "decoders"), ("protocols", "protocols")),
+            outs=[self.out(path) for path in [*(kept if self.cached else []), *receipts]],
+            metrics=[self.out(self.layout.summary(key))],
+        )
+
+    def gallery(self) -> Stage:
+        key = "${key}"
+        return self.each(
+            cmd=f"rtm lineage run {self.root}gallery/{key}",
+            deps=[*_code(self.of("gallery")), self.layout.checkpoint(key, 0).parent],
+            params=self.params(("datasets", "datasets"), ("models", "decoders")),
+            outs=[
+                self.out(self.layout.gallery(key, 0).parent, cache=True),
+                self.out(self.layout.receipt("gallery", key).with_suffix("")),
+            ],
+        )
+
+    def protocols(self) -> list[set[str]]:
+        return [set(experiment.recipe.evaluation.protocols) for experiment in self.config.experiments.values()]
+
+    def each(self, **stage: Any) -> Stage:
+        """A stage for every experiment of params/."""
+        return {"foreach": f"${{{self.config.scale.experiments}}}", "do": _texts(stage)}
+
+    def params(self, *extra: tuple[str, str]) -> list[dict[str, list[str]]]:
+        """What an experiment's stages read: the entry, its recipe and mapper, and whole sections."""
+        section = self.config.scale.experiments
+        keys = [
+            (section, f"{section}.${{key}}"),
+            ("recipes", "recipes.${item.recipe}"),
+            ("models", "mappers.${item.mapper}"),
+            *extra,
+        ]
+        if self.config.scale.overrides:
+            keys.append(("scales", f"scales.{self.config.scale_name}.overrides"))
+        return _params(keys)
+
+    def report(self, job: Job) -> Stage:
+        section = f"{job.stage}s"
+        keys = [(section, f"{section}.{job.name}"), ("protocols", "protocols"), ("published", "published")]
+        files = {self.dependence(before) for before in job.inputs}
+        return _texts(
+            {
+                "cmd": f"rtm lineage run {job.id}",
+                "deps": [*_code([job]), *sorted(files)],
+                "params": _params(keys if job.stage == "table" else keys[:1]),
+                "outs": [self.out(path) for path in (*job.outputs, job.receipt)],
+            }
+        )
+
+    def dependence(self, job: Job) -> Path:
+        """The out of another stage that changes with a job."""
+        experiment = job.name.split("/")[0]
+        folders = {"train": self.layout.curve(experiment, 0).parent, "gallery": job.outputs[0].parent}
+        return folders.get(job.stage, self.layout.summary(experiment))
+
+    def whole(self) -> Stage:
+        """All reports of the scale at once, by its name."""
+        reports = self.of("table", "figure")
+        return _texts(
+            {
+                "cmd": " ".join(["rtm lineage verify", *(job.id for job in reports)]),
+                "deps": [job.outputs[0] for job in reports],
+            }
+        )
+
+    def out(self, path: Path, cache: bool | None = None, **plot: str) -> dict[str, Stage]:
+        """An output that DVC never deletes before a stage; in its cache, or in git."""
+        cached = self.cached if cache is None else cache
+        return {str(path): {**({} if cached else {"cache": False}), "persist": True, **plot}}
+
+
+def _texts(stage: Stage) -> Stage:
+    return {**stage, "deps": [str(path) for path in stage["deps"]]}
+
+
+def _code(made: Iterable[Job]) -> list[Path]:
+    return sorted({path for entries in {job.entries for job in made} for path in source_files(entries)})
+
+
+def _params(keys: Iterable[tuple[str, str]]) -> list[dict[str, list[str]]]:
+    files: dict[str, list[str]] = {}
+    for file, key in keys:
+        files.setdefault(f"params/{file}.yaml", []).append(key)
+    return [{file: read} for file, read in files.items()]

@@ -1,0 +1,51 @@
+"""Files that are whole or absent: every write goes to a temporary name, is synced and renamed."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from rtm.errors import UserError
+
+
+@contextmanager
+def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
+    """Open a temporary sibling of `path` and put it in place only when the block succeeds."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, mode) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path | str, text: str) -> None:
+    with atomic(path, "w") as file:
+        file.write(text)
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    """Readable, stable JSON: a change of one number is a diff of one line."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def read_json(path: Path | str) -> Any:
+    try:
+        return json.loads(Path(path).read_text())
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.") from None
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
+
+
+def digest(path: Path | str, algorithm: str = "sha256") -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()

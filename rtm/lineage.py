@@ -1,0 +1,309 @@
+"""Staleness by content: fingerprints, receipts, and the one answer to "must this run again?".
+
+A job's fingerprint is a hash of its parts: parameters by value, code by meaning, and inputs by the bytes that the
+jobs before it left. A finished job writes a receipt last (git keeps lineage/): those parts, and the md5 of its
+outputs. A job is fresh while its receipt tells the present parts and its outputs are the recorded ones; Snakemake and
+DVC both ask here. No clock is looked at, so a clone, a pull or a touch makes nothing stale.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rtm.errors import UserError
+from rtm.files import digest, read_json, write_json
+from rtm.layout import Layout
+from rtm.meaning import meaning
+from rtm.pipeline import Job
+
+HASHES = Path(".snakemake/rtm/md5.json")  # md5 by path, size and time: a large file is read once
+JSON = dict[str, Any]
+
+
+class State(Enum):
+    FRESH = "fresh"
+    ABSENT = "absent"  # what the receipt tells is right, but outputs are not here: pulled or made again at need
+    CHANGED = "changed"  # the outputs here are not the recorded ones
+    STALE = "stale"
+
+
+class Ledger:
+    """Receipts and files as they are now, each read once."""
+
+    def __init__(self) -> None:
+        self.hashes = _Hashes()
+        self._states: dict[str, State] = {}
+        self._parts: dict[str, JSON] = {}
+        self._receipts: dict[str, JSON | None] = {}
+
+    def receipt(self, job: Job) -> JSON | None:
+        if job.id not in self._receipts:
+            self._receipts[job.id] = read_json(job.receipt) if job.receipt.exists() else None
+        return self._receipts[job.id]
+
+    def parts(self, job: Job) -> JSON:
+        """What a job depends on, as it is now; temporary jobs before it count as parts of it."""
+        if job.id not in self._parts:
+            through = [before for before in job.inputs if before.temporary]
+            lasting = [before for each in (job, *through) for before in each.inputs if not before.temporary]
+            parts = {
+                "params": {**job.params, **{before.stage: before.params for before in through}},
+                "code": meaning(tuple(entry for each in (job, *through) for entry in each.entries)),
+                "inputs": {before.id: self.identity(before) for before in lasting},
+            }
+            self._parts[job.id] = json.loads(json.dumps(parts))
+        return self._parts[job.id]
+
+    def fingerprint(self, job: Job) -> str:
+        return _fingerprint(job, self.parts(job))
+
+    def identity(self, job: Job) -> str | None:
+        """A job's outputs as others depend on them: by their bytes."""
+        receipt = self.receipt(job)
+        return _hash([output["md5"] for output in receipt["outputs"].values()]) if receipt else None
+
+    def state(self, job: Job) -> State:
+        if job.id not in self._states:
+            self._states[job.id] = self._state(job)
+        return self._states[job.id]
+
+    def _state(self, job: Job) -> State:
+        receipt = self.receipt(job)
+        if job.temporary and not job.outputs[0].exists():
+            return State.ABSENT if self._sound(job) else State.STALE
+        if receipt is None or not self._sound(job) or self._untrue(job, receipt) or self._differences(job, receipt):
+            return State.STALE
+        if self.changed_outputs(receipt):
+            return State.CHANGED
+        return State.FRESH if all(path.exists() for path in job.outputs) else State.ABSENT
+
+    def _sound(self, job: Job) -> bool:
+        """Whether everything before the job is as recorded, here or elsewhere."""
+        return all(self._usable(before) for before in job.inputs)
+
+    def fresh(self, job: Job) -> bool:
+        return self.state(job) is State.FRESH
+
+    def why(self, job: Job) -> list[str]:
+        """What made the job stale, by name; nothing if it is fresh."""
+        receipt = self.receipt(job)
+        missing = [f"{path} is not here" for path in job.outputs if not path.exists()]
+        if receipt is None:
+            return ["it was never made", *self._stale_inputs(job)]
+        told = [*self._untrue(job, receipt), *self._differences(job, receipt), *self._stale_inputs(job)]
+        return [*told, *self.changed_outputs(receipt), *missing]
+
+    def _untrue(self, job: Job, receipt: JSON) -> list[str]:
+        """What in a receipt cannot be: written by hand, or merged badly."""
+        told = {str(path) for path in job.outputs}
+        if receipt["fingerprint"] != _fingerprint(job, receipt["parts"]):
+            return [f"{job.receipt} was edited: its fingerprint does not follow from its parts"]
+        if not job.temporary and receipt["outputs"].keys() != told:
+            return [f"{job.receipt} tells of other outputs: {', '.join(sorted(receipt['outputs'].keys() ^ told))}"]
+        return []
+
+    def _differences(self, job: Job, receipt: JSON) -> list[str]:
+        """Parameters old -> new, modules, inputs."""
+        old, new = receipt["parts"], self.parts(job)
+        return [
+            *(f"{where}: {before} -> {after}" for where, before, after in _changes(old["params"], new["params"])),
+            *(f"code of {name} changed" for name, *_ in _changes(old["code"], new["code"])),
+            *(f"{name} has a new result" for name, *_ in _changes(old["inputs"], new["inputs"])),
+        ]
+
+    def _other_results(self, job: Job, receipt: JSON) -> list[str]:
+        """Differences that no refactoring makes: other values under the same name, other inputs."""
+        old, new = receipt["parts"], self.parts(job)
+        changes = [*_changes(old["params"], new["params"]), *_changes(old["inputs"], new["inputs"])]
+        return [f"{where} has another value" for where, before, after in changes if "null" not in (before, after)]
+
+    def _stale_inputs(self, job: Job) -> list[str]:
+        return [f"{before.id} is {self.state(before).value}" for before in job.inputs if not self._usable(before)]
+
+    def _usable(self, job: Job) -> bool:
+        return self._sound(job) if job.temporary else self.state(job) in (State.FRESH, State.ABSENT)
+
+    def changed_outputs(self, receipt: JSON) -> list[str]:
+        """Outputs that are here with other bytes than recorded."""
+        return [
+            f"{path} is not the recorded one"
+            for path, recorded in receipt["outputs"].items()
+            if Path(path).exists() and self.hashes.described(Path(path), like=recorded) != recorded
+        ]
+
+    def untrue(self, job: Job) -> list[str]:
+        """What a receipt tells that is not so."""
+        receipt = self.receipt(job)
+        return [*self._untrue(job, receipt), *self.changed_outputs(receipt)] if receipt else []
+
+    def verify(self, job: Job) -> None:
+        """Refuse a job that is not fresh, with the reason and what to do."""
+        if not self.fresh(job):
+            raise UserError(f"{job.id} is {self.state(job).value}: {'; '.join(self.why(job))}. {self.advice(job)}")
+
+    def advice(self, job: Job) -> str:
+        """The command that puts a state right."""
+        target = job.outputs[0]
+        if job.temporary:
+            return f"Make it with `snakemake --notemp -- {target}`."
+        return {
+            State.FRESH: "Nothing is to be done.",
+            State.ABSENT: f"Get it with `dvc pull {target}`, or make it with `snakemake -- {target}`.",
+            State.CHANGED: f"Bring the recorded one back with `dvc checkout {target}` or `git checkout -- {target}`.",
+            State.STALE: f"Make it with `snakemake -- {target}`.",
+        }[self.state(job)]
+
+    def accept(self, job: Job, reason: str) -> bool:
+        """Sign a receipt anew for the present parts, with a trace; False if there was no need."""
+        receipt = self.receipt(job)
+        if job.temporary or self.state(job) in (State.FRESH, State.ABSENT):
+            return False
+        if receipt is None:
+            raise UserError(f"{job.id} was never made, so there is nothing to accept. {self.advice(job)}")
+        if told := [*self._untrue(job, receipt), *self.changed_outputs(receipt), *self._other_results(job, receipt)]:
+            raise UserError(f"{job.id} cannot be accepted: {'; '.join(told)}. {self.advice(job)}")
+        trace = {
+            "reason": reason,
+            "changes": self._differences(job, receipt),
+            "fingerprint": receipt["fingerprint"],
+            "revision": _revision(),
+            "time": _now(),
+        }
+        signed = {"fingerprint": self.fingerprint(job), "parts": self.parts(job)}
+        accepted = [*receipt.get("accepted", []), trace]
+        write_json(job.receipt, {**receipt, **signed, "accepted": accepted})
+        for memory in (self._receipts, self._states, self._parts):
+            memory.clear()
+        return True
+
+
+@dataclass
+class Recording:
+    """A job that runs: its fingerprint, and facts for the receipt (GPU hours, the schedulers' job numbers)."""
+
+    fingerprint: str
+    facts: JSON = field(default_factory=dict)
+
+
+@contextmanager
+def recorded(job: Job) -> Iterator[Recording]:
+    """Run a job: take its fingerprint first, and leave the receipt last."""
+    ledger = Ledger()
+    _refuse_unknown_inputs(ledger, job)
+    refuse_lost(ledger, job)
+    recording = Recording(ledger.fingerprint(job))
+    began = time.monotonic()
+    yield recording
+    outputs = {str(path): ledger.hashes.described(path) for path in job.outputs if not job.temporary}
+    made = {
+        "host": platform.node(),
+        "seconds": round(time.monotonic() - began, 3),
+        "time": _now(),
+        "revision": _revision(),
+        **({"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}),
+        **recording.facts,
+    }
+    told = {"fingerprint": recording.fingerprint, "parts": ledger.parts(job), "outputs": outputs}
+    before = ledger.receipt(job)
+    if before is None or {key: before[key] for key in told} != told:  # the same again leaves git as it is
+        write_json(job.receipt, {**told, "made": made})
+    ledger.hashes.save()
+
+
+def refuse_lost(ledger: Ledger, job: Job) -> None:
+    """Keep a finished training from being done again because its weights are elsewhere or were changed here."""
+    if job.stage != "train" or ledger.state(job) not in (State.ABSENT, State.CHANGED):
+        return
+    run = Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
+    if ledger.state(job) is State.CHANGED or not run.exists():
+        folder = job.outputs[0].parent
+        raise UserError(
+            f"{job.id} is finished, but {'; '.join(ledger.why(job))}: bring it back with `dvc checkout {folder}` or "
+            f"`dvc pull {folder}`, or delete {job.receipt} to train it again."
+        )
+
+
+def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
+    """Files nobody signed for are used by reports alone, which then stay stale."""
+    if job.stage in ("table", "figure"):
+        return
+    for before, path in job.reads():
+        receipt = ledger.receipt(before)
+        known = receipt is not None and path.exists() and not ledger.changed_outputs(receipt)
+        if before.temporary:
+            known = receipt is not None and receipt["fingerprint"] == ledger.fingerprint(before)
+        if not known:
+            raise UserError(f"{job.id} needs {before.id}: {'; '.join(ledger.why(before))}. {ledger.advice(before)}")
+
+
+def _fingerprint(job: Job, parts: JSON) -> str:
+    return _hash([job.stage, parts])
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _changes(old: Any, new: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
+    """The places where two JSON values differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            yield from _changes(old.get(key), new.get(key), f"{where}.{key}" if where else key)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for place, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _changes(one, other, f"{where}[{place}]")
+    elif old != new:
+        yield where, _short(old), _short(new)
+
+
+def _short(value: Any, width: int = 60) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _revision() -> str | None:
+    """The commit, marked where tracked files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return None
+
+
+class _Hashes:
+    """md5 and size of files, remembered by their size and time."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, JSON] = {}
+        self.new = False
+        with suppress(OSError, ValueError):
+            self.known = json.loads(HASHES.read_text())
+
+    def described(self, path: Path, like: JSON | None = None) -> JSON:
+        stat = path.stat()
+        if like is not None and stat.st_size != like["size"]:
+            return {"md5": "of another size", "size": stat.st_size}
+        key = f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
+        found = self.known.get(str(path))
+        if not found or found["key"] != key:
+            found = self.known[str(path)] = {"key": key, "md5": digest(path, "md5")}
+            self.new = True
+        return {"md5": found["md5"], "size": stat.st_size}
+
+    def save(self) -> None:
+        """Losing an entry to another process costs one reading."""
+        if self.new:
+            write_json(HASHES, self.known)

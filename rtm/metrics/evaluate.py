@@ -1,0 +1,48 @@
+"""Measure images of any origin as the pipeline measures its own, with what may be asked for beyond the metrics."""
+
+from pathlib import Path
+from typing import Any
+
+from rtm.config import Config
+from rtm.config.loading import pick
+from rtm.layout import Layout
+from rtm.metrics.images import load_images
+from rtm.metrics.memorisation import memorisation
+from rtm.metrics.protocols import ImageSet, measure, see
+from rtm.metrics.uncertainty import intervals
+
+
+def evaluate_images(
+    config: Config,
+    layout: Layout,
+    path: Path,  # a folder of images, an .npy or an .npz file
+    dataset: str,  # whose training set is the reference
+    protocol_name: str,
+    resamples: int = 0,  # of the bootstrap; 0: no intervals
+    memorised: bool = False,  # whether to look for copies
+    held_out: Path | None = None,  # images that were not trained on, for that
+) -> dict[str, Any]:
+    """The metrics of the images at `path` by name; `intervals` and `memorisation` where they are asked for."""
+    pick(config.params.datasets, dataset, "dataset")
+    protocol = pick(config.params.protocols, protocol_name, "protocol")
+    required = protocol.required(dataset)
+    real = ImageSet.load(layout.reference(dataset, protocol_name))
+    fake = see(load_images(path), protocol, layout)
+    measured = measure(fake, real, protocol, required)
+    result: dict[str, Any] = {
+        "images": str(path),
+        "dataset": dataset,
+        "protocol": protocol_name,
+        "samples": required,
+        "metrics": measured.metrics,
+        "provenance": {"extractors": real.extractors},
+    }
+    if resamples:
+        used = fake.quality.first(required)
+        result["intervals"] = intervals(
+            measured.metrics, used, real.statistics, measured.members, protocol.splits, resamples
+        )
+    if memorised:
+        others = None if held_out is None else see(load_images(held_out), protocol, layout).coverage.features
+        result["memorisation"] = memorisation(fake.coverage.features[:required], real.coverage.features, others)
+    return result

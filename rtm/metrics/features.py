@@ -1,0 +1,82 @@
+"""From images to features: what every network behind the metrics has in common."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rtm.data.datasets import to_unit
+from rtm.digits import load_digits_classifier
+from rtm.files import digest
+from rtm.metrics.distances import full_precision
+from rtm.metrics.images import Pictures
+from rtm.progress import progress
+
+
+class Features(NamedTuple):
+    features: Tensor  # (batch, d) float32
+    logits: Tensor | None  # (batch, classes) float32
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    features: NDArray[np.float32]  # (n, d)
+    logits: NDArray[np.float32] | None  # (n, classes)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def first(self, count: int) -> "FeatureSet":
+        return FeatureSet(self.features[:count], None if self.logits is None else self.logits[:count])
+
+
+class Extractor(nn.Module):
+    """Images uint8 (batch, 3, H, W) to `Features`; `digest` is the identity of weights and preprocessing."""
+
+    digest: str
+
+    def forward(self, images: Tensor) -> Features:
+        raise NotImplementedError
+
+
+def identity(path: Path, preprocessing: str) -> str:
+    return hashlib.sha256(f"{digest(path)} {preprocessing}".encode()).hexdigest()
+
+
+class DigitsExtractor(Extractor):
+    """The digit classifier's last hidden layer, 64-d, and its 10 classes."""
+
+    def __init__(self, weights: Path) -> None:
+        super().__init__()
+        self.network = load_digits_classifier(weights)
+        self.digest = identity(weights, "none")
+
+    def forward(self, images: Tensor) -> Features:
+        return Features(*self.network(to_unit(images)))
+
+
+def extract(
+    images: Pictures,  # (n, H, W, 3): an array, memory-mapped or not, or files
+    extractor: Extractor,
+    batch_size: int,
+    device: torch.device | str,
+) -> FeatureSet:
+    """The features of all images; what a batch holds besides an image does not change its features."""
+    extractor = extractor.to(device)
+    parts: list[Features] = []
+    exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+    with torch.inference_mode(), full_precision(), exact, progress("extract features", len(images)) as report:
+        for first in range(0, len(images), batch_size):
+            batch = torch.from_numpy(np.array(images[first : first + batch_size])).to(device)
+            part: Features = extractor(batch.permute(0, 3, 1, 2))
+            parts.append(Features(part.features.cpu(), None if part.logits is None else part.logits.cpu()))
+            report(first + len(batch))
+    logits = [part.logits for part in parts if part.logits is not None]
+    return FeatureSet(
+        torch.cat([part.features for part in parts]).numpy(), torch.cat(logits).numpy() if logits else None
+    )

@@ -1,0 +1,110 @@
+"""Images of any origin for `rtm evaluate`: a folder, or an array in .npy or .npz, read a batch at a time."""
+
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from rtm.data.datasets import IMAGE_SUFFIXES
+from rtm.errors import UserError
+
+
+class Pictures(Protocol):
+    """uint8 images (N, H, W, 3), or something that reads them when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice, /) -> NDArray[np.uint8]: ...
+
+
+def load_images(path: Path) -> Pictures:
+    """The images at `path`; what is wrong with them is told with the name of the file."""
+    if path.is_dir():
+        return _Folder(path)
+    if not path.exists():
+        raise UserError(f"{path} does not exist; give a folder of images, an .npy or an .npz file.")
+    if path.suffix not in (".npy", ".npz"):
+        raise UserError(f"{path} is neither a folder of images nor an .npy or .npz file.")
+    return _Array(path, _array(path))
+
+
+class _Folder:
+    """PNG, JPEG, ... in the order of their names; the headers are checked at once, the rest when it is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        if not self.paths:
+            raise UserError(f"{folder} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}).")
+        first = _header(self.paths[0])
+        for path in self.paths:
+            if _header(path) != first:
+                raise UserError(
+                    f"{path} is {_size(_header(path))} and {self.paths[0].name} {_size(first)}: give one size."
+                )
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, rows: slice, /) -> NDArray[np.uint8]:
+        return np.stack([_pixels(path) for path in self.paths[rows]])
+
+
+def _header(path: Path) -> tuple[int, int]:
+    try:
+        with Image.open(path) as image:
+            mode, size = image.mode, image.size
+    except OSError:
+        raise UserError(f"{path} cannot be read as an image; make it again or remove it.") from None
+    if mode != "RGB":
+        raise UserError(f"{path} is of mode {mode}, not RGB; convert all images to 8-bit RGB.")
+    return size
+
+
+def _pixels(path: Path) -> NDArray[np.uint8]:
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image)
+    except OSError:
+        raise UserError(f"{path} is damaged (cut short?); make it again or remove it.") from None
+
+
+def _array(path: Path) -> NDArray[np.generic]:
+    try:
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError):
+        raise UserError(f"{path} is not a numpy file of numbers, or it is damaged; save it again.") from None
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded:
+        candidates = [name for name in loaded.files if loaded[name].ndim == 4]
+        if len(candidates) != 1:
+            raise UserError(f"{path} holds {len(candidates)} arrays of images (4 axes); leave exactly one in it.")
+        return np.asarray(loaded[candidates[0]])
+
+
+class _Array:
+    """(N, H, W, 3) or (N, 3, H, W), uint8 or floats from 0 to 1."""
+
+    def __init__(self, path: Path, array: NDArray[np.generic]) -> None:
+        self.path = path
+        if array.ndim == 4 and array.shape[-1] != 3 and array.shape[1] == 3:
+            array = array.transpose(0, 2, 3, 1)
+        if array.ndim != 4 or array.shape[-1] != 3 or 0 in array.shape:
+            raise UserError(f"{path} has the shape {array.shape}; images are (N, H, W, 3) or (N, 3, H, W), in colour.")
+        if array.dtype != np.uint8 and not np.issubdtype(array.dtype, np.floating):
+            raise UserError(f"{path} holds {array.dtype}; save uint8, or floats from 0 to 1.")
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, rows: slice, /) -> NDArray[np.uint8]:
+        chosen = self.array[rows]
+        if chosen.dtype == np.uint8:
+            return chosen.astype(np.uint8)
+        values = chosen.astype(np.float64)
+        if not (values.min() >= 0 and values.max() <= 1):  # false for NaN
+            raise UserError(f"{self.path} has values outside 0 to 1, or NaN; bring floats to that range or save uint8.")
+        return np.rint(values * 255).astype(np.uint8)

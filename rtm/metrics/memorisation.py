@@ -1,0 +1,33 @@
+"""Does a model copy? Precision and recall against the training set reward copies; distances to it tell them apart."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rtm.neighbours import nearest
+
+QUANTILE = 0.01
+
+
+def memorisation(
+    fake: NDArray[np.float32],  # features of the samples
+    train: NDArray[np.float32],  # of the training images
+    held_out: NDArray[np.float32] | None = None,  # of images that were not trained on
+) -> dict[str, float]:
+    """Distances to the nearest training image, of samples and of images that can't be copies.
+
+    The latter are held-out images or, without any, the training images themselves, each against the others.
+    `copied` is the share of samples nearer than all but 1 % of them: about 0.01 for a model that does not copy.
+    """
+    of_samples = _to_nearest(fake, train, 0)
+    of_others = _to_nearest(train, train, 1) if held_out is None else _to_nearest(held_out, train, 0)
+    return {
+        "nearest_sample": float(np.median(of_samples)),
+        "nearest_other": float(np.median(of_others)),
+        "copied": float((of_samples < np.quantile(of_others, QUANTILE)).mean()),
+    }
+
+
+def _to_nearest(queries: NDArray[np.float32], base: NDArray[np.float32], rank: int) -> NDArray[np.float64]:
+    found = nearest(torch.from_numpy(queries), torch.from_numpy(base), rank + 1)[0]
+    return np.asarray(found[:, rank].numpy())

@@ -1,0 +1,193 @@
+"""Precision, recall (Kynkäänniemi et al. 2019), density and coverage (Naeem et al. 2020), decided exactly.
+
+The ball of a point has as radius the distance to its k-th nearest neighbour in its own set. `strict` says whether a
+point on the surface is outside (prdc and StudioGAN: `<`) or inside (torch-fidelity: `<=`).
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rtm.errors import UserError
+from rtm.metrics import distances
+from rtm.metrics.distances import Floats, Ints, Matrix, Pairs, Points
+from rtm.progress import Report, progress
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Who lies in whose ball; the four metrics are means over these."""
+
+    balls: Ints  # (fakes,) how many real balls hold each fake
+    recalled: NDArray[np.bool_]  # (reals,) lies in the ball of some fake
+    covered: NDArray[np.bool_]  # (reals,) some fake lies in its ball
+    k: int
+
+    def metrics(self) -> dict[str, float]:
+        return {
+            "precision": float((self.balls > 0).mean()),
+            "recall": float(self.recalled.mean()),
+            "density": float(self.balls.mean() / self.k),
+            "coverage": float(self.covered.mean()),
+        }
+
+
+def prdc(
+    real: Matrix,  # (reals, d) numpy or torch
+    fake: Matrix,  # (fakes, d)
+    k: int = 5,  # neighbours that make a radius
+    strict: bool = True,  # `<`; False: `<=`
+    device: torch.device | str | None = None,  # the GPU if there is one; the result is the same everywhere
+) -> dict[str, float]:
+    """Precision, recall, density and coverage of `fake` against `real`, by name."""
+    return membership(real, fake, k, strict, device).metrics()
+
+
+def membership(
+    real: Matrix, fake: Matrix, k: int = 5, strict: bool = True, device: torch.device | str | None = None
+) -> Membership:
+    """The decisions behind `prdc`, one by one."""
+    arrays = [distances.as_array(real, "real"), distances.as_array(fake, "fake")]
+    _check(arrays, k)
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    edge = distances.edge_for(where)
+    reals, fakes = (-(-len(array) // edge) for array in arrays)
+    total = reals * (reals + 1) // 2 + fakes * (fakes + 1) // 2 + reals * fakes
+    with torch.inference_mode(), distances.full_precision(), progress("precision and recall", total) as report:
+        real_points, fake_points = distances.prepare(arrays, where)
+        count = _Counter(report)
+        radii = [_radii(points, k, edge, count) for points in (real_points, fake_points)]
+        return _members(real_points, fake_points, radii[0], radii[1], k, strict, edge, count)
+
+
+def _check(arrays: list[NDArray[np.floating]], k: int) -> None:
+    widths = [array.shape[1] for array in arrays]
+    if widths[0] != widths[1]:
+        raise UserError(f"Real and fake features differ in width, {widths[0]} and {widths[1]}: use one extractor.")
+    if not 1 <= k < min(map(len, arrays)):
+        raise UserError(f"k = {k} neighbours need at least {max(k, 1) + 1} images of each kind.")
+
+
+class _Counter:
+    """Counts the tiles of all passes for one progress bar."""
+
+    def __init__(self, report: Report) -> None:
+        self.done, self.report = 0, report
+
+    def __call__(self) -> None:
+        self.done += 1
+        self.report(self.done)
+
+
+def smallest(rows: Ints, values: Floats, count: int, k: int) -> Floats:
+    """The k smallest values of each row, in order, (count, k); infinity where there are fewer."""
+    order = np.lexsort((values, rows))
+    rows, values = rows[order], values[order]
+    starts = np.searchsorted(rows, np.arange(count))
+    rank = np.arange(len(rows)) - starts[rows]
+    table = np.full((count, k), np.inf)
+    table[rows[rank < k], rank[rank < k]] = values[rank < k]
+    return table
+
+
+def _radii(points: Points, k: int, edge: int, count: _Counter) -> Floats:
+    """Squared distance of each point to its k-th nearest other point; each pair of tiles is multiplied once."""
+    best = np.full((len(points), k), np.inf)  # the k smallest upper bounds so far
+    kept: list[Pairs] = []  # every pair that may be nearer than the k-th of them
+    pieces = distances.blocks(len(points), edge)
+    diagonal = [(i, i) for i in pieces]  # first, so that every row has a limit before the other tiles come
+    for i, j in diagonal + list(combinations(pieces, 2)):
+        kept.append(_near(points, i, j, best))
+        if len(kept) > len(pieces):
+            kept = [_nearer(Pairs.join(kept), best)]
+        count()
+    pairs, limit = _nearer(Pairs.join(kept), best), best[:, -1]
+    least = np.minimum(smallest(pairs.rows, pairs.low, len(points), k)[:, -1], limit)  # no radius is below it
+    open_ = pairs.high >= least[pairs.rows]
+    values = pairs.low.copy()
+    values[open_] = distances.exact(points, points, pairs.where(open_)).low
+    return np.asarray(np.minimum(smallest(pairs.rows, values, len(points), k)[:, -1], limit))
+
+
+def _nearer(pairs: Pairs, best: Floats) -> Pairs:
+    return pairs.where(pairs.low < best[pairs.rows, -1])
+
+
+def _near(points: Points, i: slice, j: slice, best: Floats) -> Pairs:
+    """The pairs of a tile, both ways round, that may be among the k nearest of their row; updates `best`."""
+    k = best.shape[1]
+    values = distances.tile(points, points, i, j)
+    limit = best[:, -1].copy()
+    if i == j:
+        limit[i] = np.minimum(limit[i], _first_limit(points, i, values, k))
+        values.masked_fill_(torch.ones_like(values, dtype=torch.bool).tril_(), -torch.inf)
+    reach = distances.threshold(points, limit)
+    mask = (values >= reach[i, None]) | (values >= reach[None, j])
+    pairs = distances.select(points, points, i, j, values, mask)
+    many = values.numel() // 64 + 2 * k * sum(values.shape)
+    for sharpen in (distances.refine, distances.exact):
+        if len(pairs) > many:
+            limit = _merged(best, pairs)[:, -1]
+            pairs = sharpen(points, points, pairs.where(pairs.low <= np.maximum(limit[pairs.rows], limit[pairs.cols])))
+    best[:] = _merged(best, pairs)
+    return _nearer(Pairs.join([pairs, pairs.swapped()]), best)
+
+
+def _merged(best: Floats, pairs: Pairs) -> Floats:
+    """`best` with the upper bounds of new pairs, which count for both their points."""
+    points, high = np.concatenate([pairs.rows, pairs.cols]), np.concatenate([pairs.high, pairs.high])
+    better = high < best[points, -1]
+    rows, row = np.unique(points[better], return_inverse=True)
+    new = smallest(row, high[better], len(rows), best.shape[1])
+    merged = best.copy()
+    merged[rows] = np.sort(np.concatenate([best[rows], new], axis=1), axis=1)[:, : best.shape[1]]
+    return merged
+
+
+def _first_limit(points: Points, i: slice, values: Tensor, k: int) -> Floats:
+    """An upper bound of each k-th distance, from the k nearest in the diagonal tile."""
+    chosen = values.fill_diagonal_(-torch.inf).topk(min(k, len(values)), dim=1)
+    cols = chosen.indices.cpu().numpy() + i.start
+    high = -2 * chosen.values.cpu().numpy().astype(np.float64) + 2 * (points.margin[i, None] + points.margin[cols])
+    return high.max(axis=1) * points.scale**2 if high.shape[1] == k else np.full(len(values), np.inf)
+
+
+def _members(
+    real: Points, fake: Points, real_radii: Floats, fake_radii: Floats, k: int, strict: bool, edge: int, count: _Counter
+) -> Membership:
+    """Which fakes lie in which real balls, and which reals in fake balls."""
+    inside = np.less if strict else np.less_equal
+    reach_real, reach_fake = (_reach(real, radii, strict) for radii in (real_radii, fake_radii))
+    balls, recalled, covered = np.zeros(len(fake), np.int64), np.zeros(len(real), bool), np.zeros(len(real), bool)
+    for i in distances.blocks(len(real), edge):
+        for j in distances.blocks(len(fake), edge):
+            values = distances.tile(real, fake, i, j)
+            mask = (values >= reach_real[i, None]) | (values >= reach_fake[None, j])
+            pairs = _settled(real, fake, distances.select(real, fake, i, j, values, mask), real_radii, fake_radii)
+            in_real = inside(pairs.high, real_radii[pairs.rows])
+            balls += np.bincount(pairs.cols[in_real], minlength=len(fake))
+            covered[pairs.rows[in_real]] = True
+            recalled[pairs.rows[inside(pairs.high, fake_radii[pairs.cols])]] = True
+            count()
+    return Membership(balls, recalled, covered, k)
+
+
+def _reach(points: Points, radii: Floats, strict: bool) -> Tensor:
+    """A ball of radius zero holds its own centre only if the surface counts."""
+    return distances.threshold(points, radii if strict else np.maximum(radii, np.finfo(np.float64).tiny))
+
+
+def _settled(real: Points, fake: Points, pairs: Pairs, real_radii: Floats, fake_radii: Floats) -> Pairs:
+    """Sharpen the pairs whose enclosure holds a radius, until none is left in doubt."""
+    many = 1 + len(np.unique(pairs.rows)) * len(np.unique(pairs.cols)) // 64
+    for sharpen in (distances.refine, distances.exact):
+        open_ = np.zeros(len(pairs), bool)
+        for radii in (real_radii[pairs.rows], fake_radii[pairs.cols]):
+            open_ |= (pairs.low <= radii) & (radii <= pairs.high)
+        if sharpen is distances.exact or open_.sum() > many:
+            pairs = Pairs.join([pairs.where(~open_), sharpen(real, fake, pairs.where(open_))])
+    return pairs

@@ -1,0 +1,54 @@
+"""How images come to the size a network takes: every way is linear and separable, so two matrix products do it."""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+
+def _tf1(size: int, side: int) -> Tensor:
+    """TensorFlow 1's bilinear: corners aligned at the origin, no half pixels (position in float32, as there)."""
+    position = torch.arange(side, dtype=torch.float32) * torch.tensor(size / side, dtype=torch.float32)
+    return _bilinear(position, size)
+
+
+def _half_pixel(size: int, side: int) -> Tensor:
+    """PyTorch's bilinear, align_corners=False, without antialiasing."""
+    return _bilinear(((torch.arange(side) + 0.5) * (size / side) - 0.5).clamp(min=0), size)
+
+
+def _bilinear(position: Tensor, size: int) -> Tensor:
+    low = position.long()
+    weight = position - low
+    matrix = torch.zeros(len(position), size)
+    rows = torch.arange(len(position))
+    matrix[rows, low] += 1 - weight
+    matrix[rows, (low + 1).clamp(max=size - 1)] += weight
+    return matrix
+
+
+def _bicubic(size: int, side: int) -> Tensor:
+    """Pillow's antialiased bicubic (a = -1/2), as clean-fid uses it on floats."""
+    scale = max(1.0, size / side)
+    centre = (torch.arange(side, dtype=torch.float64)[:, None] + 0.5) * (size / side)
+    low = (centre - 2 * scale + 0.5).floor().clamp(min=0)
+    high = (centre + 2 * scale + 0.5).floor().clamp(max=size)
+    pixel = torch.arange(size, dtype=torch.float64)[None]
+    x = ((pixel - centre + 0.5) / scale).abs()
+    near, far = (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2
+    weight = torch.where(x < 1, near, torch.where(x < 2, far, 0.0)) * ((pixel >= low) & (pixel < high))
+    return (weight / weight.sum(1, keepdim=True)).float()
+
+
+KERNELS = {"tf1": _tf1, "torch": _half_pixel, "pil_bicubic": _bicubic}
+
+
+@lru_cache(maxsize=16)
+def _matrix(kernel: str, size: int, side: int, device: torch.device) -> Tensor:
+    return KERNELS[kernel](size, side).to(device)
+
+
+def resized(images: Tensor, kernel: str, side: int) -> Tensor:
+    """Images (batch, 3, H, W) to float32 (batch, 3, side, side), in the images' own range."""
+    rows, cols = (_matrix(kernel, size, side, images.device) for size in images.shape[2:])
+    return rows @ images.float() @ cols.T

@@ -1,0 +1,220 @@
+"""A table's definition and the results on disk become cells: value, spread, state, mark, and what they stand on."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from rtm.config import Config
+from rtm.config.loading import pick
+from rtm.config.reports import Better, CellPart, Column, Group, Metric, Published, Row, Table
+from rtm.errors import UserError
+from rtm.files import read_json
+from rtm.layout import Layout
+from rtm.reports.summary import Summary, summarise
+
+State = Literal["measured", "published", "missing", "unreported"]
+Mark = Literal["best", "second"]
+UNITS: Mapping[str, float] = {"": 1.0, "k": 1e3, "M": 1e6}
+
+
+@dataclass(frozen=True)
+class Cell:
+    row: str
+    column: str
+    part: CellPart
+    state: State
+    better: Better | None = None  # None: not compared
+    value: float | None = None
+    std: float | None = None
+    text: str = "--"  # the value as shown
+    spread: str = ""  # the standard deviation as shown
+    mark: Mark | None = None
+    paper: float | None = None  # what the paper reports for the same cell
+
+    @property
+    def shown(self) -> float:
+        """The number as a reader sees it: what best and second best are decided by."""
+        return float(self.text.replace(",", "").rstrip("kM"))
+
+
+@dataclass(frozen=True)
+class Line:
+    id: str
+    title: str
+    cells: tuple[Cell, ...]
+    metric: Metric | None = None
+    cite: str | None = None
+    dagger: bool = False
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows between two rules."""
+
+    lines: tuple[Line, ...]
+    title: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table ready to be written in any format."""
+
+    name: str
+    table: Table
+    blocks: tuple[Block, ...]
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for block in self.blocks for line in block.lines]
+
+    @property
+    def cells(self) -> list[Cell]:
+        return [cell for line in self.lines for cell in line.cells]
+
+    def unmeasured(self) -> list[str]:
+        """Experiments with a cell that is missing."""
+        names = (cell.part.experiment for cell in self.cells if cell.state == "missing")
+        return list(dict.fromkeys(name for name in names if name))
+
+
+def build(config: Config, layout: Layout, name: str) -> Sheet:
+    """The sheet from what is on disk; what is not there is missing."""
+    table = pick(config.tables, name, f"table at scale {config.scale_name}")
+
+    @cache
+    def summary(experiment: str) -> Summary | None:
+        return read_summary(config, layout, experiment)
+
+    def cell(group: Group, row: Row, column: Column) -> Cell:
+        part = table.merged(row, column, group)
+        better = column.better or row.better or table.better
+        blank = Cell(group.id(row), column.id, part, "missing", better if column.mark else None)
+        blank = replace(blank, paper=_published(config, part.paper, part))
+        if part.published:
+            return _filled(blank, table, column, "published", _published(config, part.published, part))
+        return _measured(blank, table, column, summary(str(part.experiment)))
+
+    def line(group: Group, row: Row) -> Line:
+        source = config.params.published[row.published] if row.published else Published(source="", values={})
+        cells = tuple(cell(group, row, column) for column in table.columns)
+        return Line(group.id(row), row.title, cells, row.metric, source.cite, source.quoted, row.ours)
+
+    blocks = [Block(tuple(line(group, row) for row in group.rows), group.title, group.label) for group in table.groups]
+    if table.average:
+        blocks.append(_average(table, blocks))
+    return Sheet(name, table, tuple(_marked(table, blocks)))
+
+
+def read_summary(config: Config, layout: Layout, experiment: str) -> Summary | None:
+    """The experiment's summary, None before it was measured; one that its files do not bear out is refused."""
+    path = layout.summary(experiment)
+    if not path.exists():
+        return None
+    summary: Summary = read_json(path)
+    if summary != summarise(config, layout, experiment):
+        raise UserError(f"{path} is older than the files beside it; make it again with `snakemake -f {path}`.")
+    return summary
+
+
+def sources(config: Config, layout: Layout, part: CellPart) -> list[Path]:
+    """The files that a measured cell stands on, the summary first."""
+    assert part.experiment is not None
+    summary = layout.summary(part.experiment)
+    if str(part.section).startswith("latency"):
+        return [summary, layout.latency(part.experiment)]
+    seeds = config.experiment(part.experiment).seeds
+    return [summary, *(layout.metrics(part.experiment, str(part.protocol), seed) for seed in seeds)]
+
+
+def format_number(value: float, column: Column, table: Table) -> str:
+    scaled = value / UNITS[column.unit]
+    decimals = column.digits if column.digits is not None else table.digits
+    if column.significant is not None:
+        magnitude = math.floor(math.log10(abs(scaled))) if scaled else 0
+        decimals = max(0, column.significant - 1 - magnitude)
+    if column.whole_from is not None and abs(scaled) >= column.whole_from:
+        decimals = 0
+    return f"{scaled:,.{decimals}f}{column.unit}"
+
+
+def _published(config: Config, entry: str | None, part: CellPart) -> float | None:
+    assert part.metric is not None
+    return config.params.published[entry].values.get(part.metric) if entry else None
+
+
+def _measured(blank: Cell, table: Table, column: Column, summary: Summary | None) -> Cell:
+    section = (summary or {}).get(str(blank.part.section), {})
+    metric = str(blank.part.metric)
+    return _filled(blank, table, column, "measured", section.get(metric), section.get(f"{metric}_std"))
+
+
+def _filled(
+    blank: Cell, table: Table, column: Column, state: State, value: float | None, std: float | None = None
+) -> Cell:
+    if value is None:
+        return replace(blank, state="unreported" if state == "published" else "missing")
+    text = format_number(value, column, table)
+    decimals = len(text.rstrip("kM").partition(".")[2])
+    spread = "" if std is None else f"{std / UNITS[column.unit]:,.{decimals}f}"
+    return replace(blank, state=state, value=value, std=std, text=text, spread=spread)
+
+
+def _average(table: Table, blocks: list[Block]) -> Block:
+    """Means over the rows of each metric; a mean over a gap is a gap."""
+    lines = [line for block in blocks for line in block.lines]
+    labelled = len(table.head) == 2
+    averages = []
+    for metric in dict.fromkeys(line.metric for line in lines):
+        chosen = [line for line in lines if line.metric == metric]
+        name = f"average_{metric}" if metric else "average"
+        columns = zip(*(line.cells for line in chosen), strict=True)
+        cells = tuple(_mean(name, table, column, cells) for column, cells in zip(table.columns, columns, strict=True))
+        averages.append(Line(name, chosen[0].title if labelled else "Average", cells, metric))
+    return Block(tuple(averages), label="Average" if labelled else None)
+
+
+def _mean(row: str, table: Table, column: Column, cells: tuple[Cell, ...]) -> Cell:
+    states = {cell.state for cell in cells}
+    part = CellPart(metric=cells[0].part.metric, protocol=cells[0].part.protocol)
+    papers = [cell.paper for cell in cells if cell.paper is not None]
+    paper = fmean(papers) if len(papers) == len(cells) else None
+    blank = Cell(row, column.id, part, "missing", cells[0].better, paper=paper)
+    if len(states) > 1 or states & {"missing", "unreported"}:
+        return blank if "missing" in states else replace(blank, state="unreported")
+    values = [cell.value for cell in cells if cell.value is not None]
+    return _filled(blank, table, column, cells[0].state, fmean(values))
+
+
+def _marked(table: Table, blocks: list[Block]) -> list[Block]:
+    """Best (and second best) of every column, row, or column of a group, as the table says."""
+    scopes: dict[tuple[object, ...], list[Cell]] = {}
+    for number, block in enumerate(blocks):
+        averaged = table.average and block is blocks[-1]
+        for cell in (cell for line in block.lines for cell in line.cells):
+            scope = {"column": (cell.column, averaged), "row": (cell.row,), "group": (cell.column, number)}[table.best]
+            scopes.setdefault(scope, []).append(cell)
+    marks = {name: mark for cells in scopes.values() for name, mark in _ranked(cells, table.second).items()}
+
+    def marked(line: Line) -> Line:
+        return replace(line, cells=tuple(replace(c, mark=marks.get((c.row, c.column))) for c in line.cells))
+
+    return [replace(block, lines=tuple(marked(line) for line in block.lines)) for block in blocks]
+
+
+def _ranked(cells: list[Cell], second: bool) -> dict[tuple[str, str], Mark]:
+    """Ties share a mark; a value with nothing to compare it with gets none."""
+    compared = {(cell.row, cell.column): cell for cell in cells if cell.better and cell.value is not None}
+    if len(compared) < 2:
+        return {}
+    higher = next(iter(compared.values())).better == "higher"
+    order = sorted({cell.shown for cell in compared.values()}, reverse=higher)
+    ranks: dict[float, Mark] = {order[0]: "best"}
+    if second and len(order) > 1:
+        ranks[order[1]] = "second"
+    return {name: ranks[cell.shown] for name, cell in compared.items() if cell.shown in ranks}

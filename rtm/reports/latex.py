@@ -1,0 +1,89 @@
+"""LaTeX: escaping, the look of a cell, macro names, and the environment of the templates."""
+
+import re
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rtm.reports.cells import Cell
+
+SPECIAL = {
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "×": r"$\times$",
+    "±": r"$\pm$",
+    "∗": r"$^{\ast}$",
+    "†": r"$^\dagger$",
+    "ε": r"$\varepsilon$",
+}
+ARROWS = {"higher": r" $\uparrow$", "lower": r" $\downarrow$", None: ""}
+DIGITS = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
+
+
+def environment() -> Environment:
+    """Templates whose tags do not clash with TeX: << value >>, <% block %>, <# comment #>."""
+    env = Environment(
+        loader=PackageLoader("rtm.reports"),
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    env.filters |= {"tex": escape, "cell": cell, "stacked": stacked, "arrow": ARROWS.__getitem__, "plain": plain}
+    return env
+
+
+def escape(text: str) -> str:
+    """Plain text to LaTeX; $...$ stays mathematics and `...` becomes code."""
+    pieces = re.split(r"(\$[^$]+\$|`[^`]+`)", text)
+    return "".join(_piece(piece) for piece in pieces)
+
+
+def plain(text: str) -> str:
+    """The same text for people without LaTeX."""
+    return text.replace("$", "").replace("\n", " ")
+
+
+def stacked(text: str, align: str = "c") -> str:
+    """Text whose line breaks are kept."""
+    lines = [escape(line) for line in text.split("\n")]
+    return lines[0] if len(lines) == 1 else rf"\makecell[{align}]{{" + r" \\ ".join(lines) + "}"
+
+
+def cell(cell: Cell) -> str:
+    """Measured plain, published grey, missing a dash with a mark."""
+    if cell.value is None:
+        return r"--$^{\ast}$" if cell.state == "missing" else "--"
+    text = cell.text.replace(",", "{,}")
+    text = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}", None: text}[cell.mark]
+    if cell.spread:
+        text += rf"\,{{\scriptsize$\pm$\,{cell.spread.replace(',', '{,}')}}}"
+    return rf"\published{{{text}}}" if cell.state == "published" else text
+
+
+def macro_name(*parts: str) -> str:
+    """Letters only, digits spelled: ("tab_cifar10", "imle_rtm", "fid") is TabCifarOneZeroImleRtmFid."""
+    pieces = re.findall(r"[A-Za-z]+|[0-9]", "_".join(parts))
+    return "".join(DIGITS[int(piece)] if piece.isdigit() else piece[0].upper() + piece[1:] for piece in pieces)
+
+
+def _piece(piece: str) -> str:
+    if len(piece) > 2 and piece[0] == piece[-1] == "$":
+        return piece.replace("×", r"\times ")
+    if len(piece) > 2 and piece[0] == piece[-1] == "`":
+        return r"\texttt{" + _plain(piece[1:-1]).replace("--", "-{}-").replace("/", r"/\allowbreak{}") + "}"
+    return _plain(piece)
+
+
+def _plain(text: str) -> str:
+    return "".join(SPECIAL.get(char, char) for char in text)

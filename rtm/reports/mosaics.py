@@ -1,0 +1,128 @@
+"""Figures of images: sheets of samples, interpolations, neighbours and pairs, put together as one array each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from rtm.config.reports import Figure
+from rtm.errors import UserError
+
+Images = NDArray[np.uint8]
+WIDTH = 6.75  # inches of a page's text
+DPI = 300
+WHITE = 255
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture of a figure, with what stands above it and beside its rows."""
+
+    title: str
+    image: Images  # (height, width, 3)
+    row_labels: tuple[tuple[float, str], ...] = ()  # centre of the row in pixels, and its name
+
+
+def read_gallery(path: Path) -> dict[str, Images]:
+    """The images of an experiment that figures may show: samples, slerp, queries, neighbours."""
+    if not path.exists():
+        raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.")
+    with np.load(path, allow_pickle=False) as file:
+        return {key: file[key] for key in file.files}
+
+
+def samples(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
+    """One sheet an experiment, side by side; equal places hold the same latent."""
+    panels = []
+    for name, gallery in zip(names, galleries, strict=True):
+        chosen = _take(gallery, "samples")[figure.skip :][: figure.rows * figure.columns]
+        columns = min(figure.columns, len(chosen))
+        rows = len(chosen) // columns
+        grid = chosen[: rows * columns].reshape(rows, columns, *chosen.shape[1:])
+        panels.append(Panel(name, mosaic(_fitted(grid, columns * len(galleries)))))
+    return panels
+
+
+def slerp(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
+    """Strips from one latent to another, as many frames as asked, evenly chosen."""
+    panels = []
+    for name, gallery in zip(names, galleries, strict=True):
+        strips = _take(gallery, "slerp")[: figure.rows]  # (rows, frames, R, R, 3)
+        frames = np.linspace(0, strips.shape[1] - 1, min(figure.columns, strips.shape[1])).round().astype(int)
+        panels.append(Panel(name, mosaic(_fitted(strips[:, frames], len(frames)))))
+    return panels
+
+
+def pairs(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
+    """Rows of one latent each way: baseline above, RTM below, more space between the pairs."""
+    sheets = [_take(gallery, "samples")[figure.skip :] for gallery in galleries]
+    columns = min(figure.columns, *(len(sheet) for sheet in sheets))
+    rows = min(figure.rows, *(len(sheet) // columns for sheet in sheets))
+    blocks, labels, top = [], [], 0.0
+    for row in range(rows):
+        chosen = np.stack([sheet[row * columns : (row + 1) * columns] for sheet in sheets])  # (models, columns, ...)
+        block = mosaic(_fitted(chosen, columns))
+        tile = block.shape[0] / len(sheets)
+        labels += [(top + (index + 0.5) * tile, name) for index, name in enumerate(names)]
+        space = np.full((max(2, block.shape[0] // 12), *block.shape[1:]), WHITE, np.uint8)
+        blocks += [block, space]
+        top += block.shape[0] + space.shape[0]
+    return [Panel("", np.concatenate(blocks[:-1]), tuple(labels))]
+
+
+def neighbours(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
+    """A real image at the left, beside it its nearest samples, one row a model."""
+    queries = _take(galleries[0], "queries")[: figure.rows]
+    if any(not np.array_equal(_take(gallery, "queries")[: figure.rows], queries) for gallery in galleries):
+        raise UserError(f"The galleries of {', '.join(names)} hold different queries; make them again.")
+    nearest = [_take(gallery, "neighbours")[: figure.rows, : figure.columns] for gallery in galleries]
+    across = 2 if len(queries) > 3 else 1
+    columns = across * (nearest[0].shape[1] + len(nearest))
+    blocks = [_block(query, [rows[index] for rows in nearest], columns) for index, query in enumerate(queries)]
+    blocks += [np.full_like(blocks[0], WHITE)] * (-len(blocks) % across)
+    grid = np.stack(blocks).reshape(-1, across, *blocks[0].shape)
+    order = "; ".join(f"row {number}: {name}" for number, name in enumerate(names, 1))
+    return [Panel(f"left: real image; {order}", mosaic(grid, gap=max(4, blocks[0].shape[0] // 10)))]
+
+
+def mosaic(grid: Images, gap: int | None = None) -> Images:
+    """(rows, columns, height, width, 3) as one picture with white gaps."""
+    rows, columns, height, width, channels = grid.shape
+    gap = max(1, width // 24) if gap is None else gap
+    sheet = np.full((rows, height + gap, columns, width + gap, channels), WHITE, np.uint8)
+    sheet[:, :height, :, :width] = grid.transpose(0, 2, 1, 3, 4)
+    return sheet.reshape(rows * (height + gap), columns * (width + gap), channels)[: -gap or None, : -gap or None]
+
+
+def _block(query: Images, rows: list[Images], columns: int) -> Images:
+    beside = mosaic(_fitted(np.stack(rows), columns))
+    height = beside.shape[0]
+    large = np.asarray(Image.fromarray(query).resize((height, height), _filter(query.shape[0], height)))
+    gap = np.full((height, max(2, height // 12), 3), WHITE, np.uint8)
+    return np.concatenate([large, gap, beside], axis=1)
+
+
+def _fitted(grid: Images, columns: int) -> Images:
+    """Tiles no larger than print resolves, and tiny ones enlarged, since viewers blur them."""
+    limit = int(DPI * WIDTH / columns)
+    size = grid.shape[2]
+    if size <= limit:
+        factor = max(1, min(64, limit) // size)
+        return grid.repeat(factor, axis=2).repeat(factor, axis=3)
+    flat = grid.reshape(-1, *grid.shape[2:])
+    small = [np.asarray(Image.fromarray(image).resize((limit, limit), _filter(size, limit))) for image in flat]
+    return np.stack(small).reshape(*grid.shape[:2], limit, limit, 3)
+
+
+def _filter(old: int, new: int) -> Image.Resampling:
+    """Small pictures keep their pixels when enlarged."""
+    return Image.Resampling.NEAREST if new > old and old <= 64 else Image.Resampling.LANCZOS
+
+
+def _take(gallery: dict[str, Images], key: str) -> Images:
+    if key not in gallery or not len(gallery[key]):
+        raise UserError(f"A gallery without {key} cannot fill this figure; make it again with `rtm gallery`.")
+    return gallery[key]

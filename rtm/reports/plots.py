@@ -1,0 +1,179 @@
+"""Figures of numbers: training curves, sweeps over H, precision against recall."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from numpy.typing import NDArray
+
+from rtm.config import Config, Experiment
+from rtm.config.experiments import Recursive
+from rtm.config.reports import Figure
+from rtm.errors import UserError
+from rtm.layout import Layout
+from rtm.reports.cells import Line, build, read_summary
+from rtm.reports.latex import plain
+
+# Okabe and Ito's colours, told apart by colour-blind readers too; line styles and markers repeat the distinction
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GREY = "#777777"
+TITLES = {
+    "fid": "FID",
+    "is": "Inception Score",
+    "precision": "precision",
+    "recall": "recall",
+    "density": "density",
+    "coverage": "coverage",
+    "time_ms": "time per image (ms)",
+    "mapper_parameters": "parameters of the mapper",
+}
+
+
+def curves(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
+    """Loss and rejected share against time; the bold line is the mean over seeds, thin lines are the seeds."""
+    _training(canvas, config, layout, names, "seconds", {"loss": "loss", "rejected": "rejected share of the pool"})
+
+
+def rejected(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
+    _training(canvas, config, layout, names, "step", {"rejected": "rejected share of the pool"})
+
+
+def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
+    """Metrics against H at inference, mean and standard deviation; a dotted line where it was trained."""
+    panels = _panels(canvas, len(figure.metrics))
+    for place, (name, label) in enumerate(names.items()):
+        experiment = config.experiment(name)
+        summary = read_summary(config, layout, name)
+        if summary is None:
+            raise UserError(
+                f"{layout.summary(name)} does not exist; make it first with `snakemake -- {layout.summary(name)}`."
+            )
+        if not experiment.sweep:
+            raise UserError(f"{name} has no sweep over H to show; give it one in params/.")
+        for axes, metric in zip(panels, figure.metrics, strict=True):
+            sections = [summary[f"{figure.protocol}_H{H}"] for H in experiment.sweep]
+            means = [section[metric] for section in sections]
+            spread = [section.get(f"{metric}_std", 0.0) for section in sections]
+            axes.errorbar(experiment.sweep, means, spread, capsize=3, label=label, **_style(place))
+            if isinstance(experiment.mapper, Recursive):
+                axes.axvline(experiment.mapper.H, color=GREY, linestyle=":", linewidth=0.8)
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(experiment.sweep, [str(H) for H in experiment.sweep])
+            axes.set_xlabel("H at inference")
+            axes.set_ylabel(TITLES[metric])
+    if len(names) > 1:
+        panels[0].legend(frameon=False)
+
+
+def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
+    """The methods of a table: hollow grey ones are published, filled ones measured here."""
+    sheet = build(config, layout, str(figure.table))
+    found = [(line, point) for line in sheet.lines if (point := _point(line)) is not None]
+    if not any(line.cells[0].state == "measured" for line, _ in found):
+        raise UserError(f"Nothing of {figure.table} is measured; make `{layout.table(str(figure.table))}` first.")
+    axes = canvas.add_subplot()
+    measured = 0
+    for line, (recall, precision) in found:
+        if ours := line.cells[0].state == "measured":
+            style: dict[str, Any] = {"color": COLOURS[measured], "marker": MARKERS[measured], "markersize": 8}
+        else:
+            style = {"color": GREY, "marker": "o", "markersize": 5, "markerfacecolor": "none"}
+        measured += ours
+        axes.plot(recall, precision, linestyle="", **style)
+    axes.margins(0.08)
+    axes.set_xlabel("recall")
+    axes.set_ylabel("precision")
+    _numbered(axes, np.array([point for _, point in found]))
+    rows = [f"{number}  {plain(line.title)}" for number, (line, _) in enumerate(found, 1)]
+    axes.text(1.02, 1.0, "\n".join(rows), transform=axes.transAxes, va="top", fontsize=7, linespacing=1.35)
+
+
+def _training(
+    canvas: Canvas, config: Config, layout: Layout, names: Mapping[str, str], x: str, columns: Mapping[str, str]
+) -> None:
+    logs = {name: _logs(config.experiment(name), layout) for name in names}
+    shown = [column for column in columns if any(column in log and log[column].notna().any() for log in _flat(logs))]
+    if not shown:
+        raise UserError(f"The training curves of {', '.join(names)} have none of {', '.join(columns)}.")
+    unit, divisor = _time_unit(max(log[x].max() for log in _flat(logs))) if x == "seconds" else ("step", 1.0)
+    for axes, column in zip(_panels(canvas, len(shown)), shown, strict=True):
+        for place, (name, label) in enumerate(names.items()):
+            _seeds(axes, [log[[x, column]].dropna() for log in logs[name] if column in log], x, divisor, place, label)
+        axes.set_xlabel(unit)
+        axes.set_ylabel(columns[column])
+        if column == "loss":
+            axes.set_yscale("log", subs=(2, 5))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("{x:g}")
+    canvas.axes[-1].legend(frameon=False)
+
+
+def _seeds(axes: Axes, logs: list[pd.DataFrame], x: str, divisor: float, place: int, label: str) -> None:
+    """Every seed thin, and their mean on a common grid of x."""
+    if not logs:
+        return
+    runs = [(log[x].to_numpy(float) / divisor, log.iloc[:, 1].to_numpy(float)) for log in logs]
+    colour = COLOURS[place % len(COLOURS)]
+    if len(runs) > 1:
+        for xs, ys in runs:
+            axes.plot(xs, ys, color=colour, linewidth=0.5, alpha=0.4)
+    grid = np.linspace(max(xs[0] for xs, _ in runs), min(xs[-1] for xs, _ in runs), 200)
+    mean = np.mean([np.interp(grid, xs, ys) for xs, ys in runs], axis=0)
+    axes.plot(grid, mean, color=colour, linestyle=LINES[place % len(LINES)], linewidth=1.6, label=label)
+
+
+def _logs(experiment: Experiment, layout: Layout) -> list[pd.DataFrame]:
+    paths = [layout.curve(experiment.name, seed) for seed in experiment.seeds]
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.")
+    return [pd.read_csv(path) for path in paths]
+
+
+def _flat(logs: Mapping[str, list[pd.DataFrame]]) -> list[pd.DataFrame]:
+    return [log for several in logs.values() for log in several]
+
+
+def _time_unit(seconds: float) -> tuple[str, float]:
+    for unit, size in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 3 * size:
+            return f"training time ({unit})", size
+    return "training time (seconds)", 1.0
+
+
+def _panels(canvas: Canvas, number: int) -> list[Axes]:
+    return [canvas.add_subplot(1, number, place) for place in range(1, number + 1)]
+
+
+def _style(place: int) -> dict[str, Any]:
+    index = place % len(COLOURS)
+    return {"color": COLOURS[index], "linestyle": LINES[index], "marker": MARKERS[index], "markersize": 5}
+
+
+def _point(line: Line) -> tuple[float, float] | None:
+    """(recall, precision) of a row that has both."""
+    values = {cell.part.metric: cell.value for cell in line.cells}
+    recall, precision = values.get("recall"), values.get("precision")
+    return None if recall is None or precision is None else (recall, precision)
+
+
+def _numbered(axes: Axes, points: NDArray[np.float64], rounds: int = 200) -> None:
+    """A number beside every point, pushed off the points and the other numbers."""
+    low, size = points.min(0), np.maximum(np.ptp(points, axis=0), 1e-9) / (1.7, 1.0)  # the axes are that much wider
+    fixed = (points - low) / size
+    angles = 2.4 * np.arange(len(points))  # start in different directions, always the same
+    labels = fixed + 0.05 * np.stack([np.cos(angles), np.sin(angles)], 1)
+    for _ in range(rounds):
+        others = np.concatenate([labels, fixed])
+        away = labels[:, None] - others[None]  # (labels, labels and points, 2)
+        distance = np.maximum(np.linalg.norm(away, axis=2, keepdims=True), 1e-6)
+        push = np.where(distance < 0.07, away / distance * (0.07 - distance) / 2, 0.0)
+        labels = labels + push.sum(1) - 0.02 * (labels - fixed)
+    for number, (label, point) in enumerate(zip(low + labels * size, points, strict=True), 1):
+        arrow = {"arrowstyle": "-", "linewidth": 0.4, "color": GREY, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate(str(number), point, label, fontsize=7, ha="center", va="center", arrowprops=arrow)

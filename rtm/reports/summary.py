@@ -1,0 +1,69 @@
+"""results/<experiment>/metrics.json: mean and standard deviation over the seeds, for tables and `dvc metrics`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from rtm.config import Config
+from rtm.errors import UserError
+from rtm.files import read_json, write_json
+from rtm.layout import Layout
+
+Summary = dict[str, Any]  # section: {metric: number}; "seeds": number of seeds
+COSTS = ("time_ms", "mapper_parameters", "generator_parameters")
+SPLITS = {"is_std": "is_splits_std"}  # the score's spread over its splits; `is_std` is the one over seeds
+
+
+def section_name(kind: str, variant: str) -> str:
+    return kind if variant == "native" else f"{kind}_{variant}"
+
+
+def summarise(config: Config, layout: Layout, name: str) -> Summary:
+    """Sections "<protocol>", "<protocol>_H8", "latency", "latency_H8"; `_std` with several seeds (ddof = 1)."""
+    experiment = config.experiment(name)
+    summary: Summary = {"seeds": len(experiment.seeds)}
+    for protocol in experiment.recipe.evaluation.protocols:
+        files = [_seed_metrics(layout, name, protocol, seed) for seed in experiment.seeds]
+        for variant in experiment.variants:
+            path = layout.metrics(name, protocol, experiment.seeds[0])
+            if any(variant not in file for file in files):
+                raise UserError(f"{path} or another seed lacks {variant}; make it again with `snakemake -f {path}`.")
+            summary[section_name(protocol, variant)] = _over_seeds([file[variant] for file in files], path)
+    return summary | _latency(layout, name)
+
+
+def write_summary(config: Config, layout: Layout, name: str) -> Path:
+    path = layout.summary(name)
+    write_json(path, summarise(config, layout, name))
+    return path
+
+
+def _seed_metrics(layout: Layout, name: str, protocol: str, seed: int) -> Mapping[str, Mapping[str, float]]:
+    path = layout.metrics(name, protocol, seed)
+    file = read_json(path)
+    for key, expected in (("experiment", name), ("protocol", protocol), ("seed", seed)):
+        if file.get(key) != expected:
+            raise UserError(f"{path} is of {key} {file.get(key)!r}, not {expected!r}; delete it and make it again.")
+    metrics: Mapping[str, Mapping[str, float]] = file["metrics"]
+    return metrics
+
+
+def _over_seeds(runs: list[Mapping[str, float]], path: Path) -> dict[str, float]:
+    if any(run.keys() != runs[0].keys() for run in runs):
+        raise UserError(f"The seeds beside {path} hold different metrics; make them again with the same networks.")
+    summary: dict[str, float] = {}
+    for metric in runs[0]:
+        values = [run[metric] for run in runs]
+        summary[SPLITS.get(metric, metric)] = fmean(values)
+        if len(values) > 1 and metric not in SPLITS:
+            summary[f"{metric}_std"] = stdev(values)
+    return summary
+
+
+def _latency(layout: Layout, name: str) -> Summary:
+    file = read_json(layout.latency(name))
+    sections: Summary = {"latency": {key: file[key] for key in COSTS if key in file}}
+    for variant, time_ms in file.get("sweep", {}).items():
+        sections[section_name("latency", variant)] = {"time_ms": time_ms}
+    return sections

@@ -1,0 +1,179 @@
+"""Write a table as .tex, .csv, .md, with a macro for every number and the lineage of every cell."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from rtm.config import Config
+from rtm.errors import UserError
+from rtm.files import digest, read_json, write_json, write_text
+from rtm.layout import Layout
+from rtm.reports import latex
+from rtm.reports.cells import Block, Cell, Line, Sheet, build, sources
+from rtm.reports.notes import command, notes
+
+ARROWS = {"higher": " ↑", "lower": " ↓", None: ""}
+SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
+
+
+def render_table(config: Config, layout: Layout, name: str, available: bool = False) -> Sheet:
+    """Write the table's files and return what they show; `available` shows gaps instead of refusing them."""
+    sheet = build(config, layout, name)
+    absent = [experiment for experiment in sheet.unmeasured() if not layout.summary(experiment).exists()]
+    if absent and not available:
+        some = absent[0] + (f" and {len(absent) - 1} more" if len(absent) > 1 else "")
+        scale = "" if config.scale_name == "paper" else f" --scale {config.scale_name}"
+        raise UserError(
+            f"{layout.table(name)} needs results of {some}; make them with `{command(config, layout, sheet)}`, "
+            f"or show what is there with `rtm table {name} --available{scale}`."
+        )
+    told = notes(config, layout, sheet)
+    write_text(layout.table(name), to_tex(sheet, told))
+    write_text(layout.table(name, ".md"), to_markdown(sheet, told))
+    write_text(layout.table(name, ".csv"), to_frame(config, sheet).to_csv(index=False))
+    write_text(layout.table(name, ".macros.tex"), to_macros(sheet))
+    write_json(layout.table(name, ".lineage.json"), to_lineage(config, layout, sheet))
+    return sheet
+
+
+def to_tex(sheet: Sheet, told: list[str]) -> str:
+    spans = _label_spans(sheet)
+
+    def row(block: Block, line: Line) -> str:
+        title = latex.escape(line.title) + (r"$^\dagger$" if line.dagger else "")
+        title += rf"~\citep{{{line.cite}}}" if line.cite else ""
+        title += r" \textbf{(Ours)}" if line.ours else ""
+        label = [""] if block.label else []
+        if line.id in spans:
+            label = [rf"\multirow{{{spans[line.id]}}}{{*}}{{{latex.stacked(str(block.label), 'l')}}}"]
+        return " & ".join([*label, title, *map(latex.cell, line.cells)]) + r" \\"
+
+    return latex.environment().get_template("table.tex.j2").render(sheet=sheet, notes=told, row=row)
+
+
+def to_markdown(sheet: Sheet, told: list[str]) -> str:
+    columns = [latex.plain(column.title) + ARROWS[column.better] for column in sheet.table.columns]
+    header = [*map(latex.plain, sheet.table.head), *columns]
+    lines = []
+    for block in sheet.blocks:
+        if block.title:
+            lines.append([f"*{latex.plain(block.title)}*", *[""] * (len(header) - 1)])
+        for line in block.lines:
+            label = [latex.plain(block.label)] if block.label else []
+            lines.append([*label, plain_title(line), *map(_markdown_cell, line.cells)])
+    template = latex.environment().get_template("table.md.j2")
+    told = [note.replace("Grey:", "Italic:").replace("underlined", "with a line below") for note in told]
+    return template.render(sheet=sheet, header=header, lines=lines, notes=told)
+
+
+def to_frame(config: Config, sheet: Sheet) -> pd.DataFrame:
+    """One line a cell, so that a published number is never taken for ours."""
+    titles = {line.id: (block, line) for block in sheet.blocks for line in block.lines}
+    records = []
+    for cell in sheet.cells:
+        block, line = titles[cell.row]
+        group = block.label or block.title
+        records.append(
+            {
+                "group": latex.plain(group) if group else None,
+                "title": latex.plain(line.title),
+                "row": cell.row,
+                "column": cell.column,
+                "metric": cell.part.metric,
+                "value": cell.value,
+                "std": cell.std,
+                "shown": cell.text,
+                "mark": cell.mark,
+                "state": cell.state,
+                "source": cell.part.experiment or _source(config, cell),
+                "paper": cell.paper,
+            }
+        )
+    return pd.DataFrame.from_records(records)
+
+
+def to_macros(sheet: Sheet) -> str:
+    """\\TabCifarOneZeroImleRtmFid for row cifar10_imle_rtm, column fid of tab_cifar10; ...Std where there are seeds."""
+    subject = sheet.name.removeprefix("tab_") + "_"
+    macros = []
+    for cell in sheet.cells:
+        name = latex.macro_name(sheet.name, cell.row.removeprefix(subject), cell.column)
+        macros.append((name, cell.text.replace(",", "{,}")))
+        if cell.spread:
+            macros.append((f"{name}Std", cell.spread.replace(",", "{,}")))
+    return latex.environment().get_template("macros.tex.j2").render(sheet=sheet, macros=macros)
+
+
+def to_lineage(config: Config, layout: Layout, sheet: Sheet) -> dict[str, Any]:
+    files = {path: _file(path) for cell in _measured(sheet) for path in sources(config, layout, cell.part)}
+    return {
+        "table": sheet.name,
+        "scale": config.scale_name,
+        "files": {str(path): description for path, description in files.items()},
+        "cells": [_cell_lineage(config, layout, sheet, cell) for cell in sheet.cells],
+    }
+
+
+def plain_title(line: Line) -> str:
+    return latex.plain(line.title) + ("†" if line.dagger else "") + (" (ours)" if line.ours else "")
+
+
+def _label_spans(sheet: Sheet) -> dict[str, int]:
+    """The first line of every run of groups with one label: how many lines the label spans."""
+    spans: dict[str, int] = {}
+    start = label = None
+    for block in sheet.blocks:
+        if block.label is None or block.label != label:
+            start, label = block.lines[0].id, block.label
+        if label is not None and start is not None:
+            spans[start] = spans.get(start, 0) + len(block.lines)
+    return spans
+
+
+def _markdown_cell(cell: Cell) -> str:
+    if cell.value is None:
+        return "--∗" if cell.state == "missing" else "--"
+    text = {"best": f"**{cell.text}**", "second": f"<u>{cell.text}</u>", None: cell.text}[cell.mark]
+    text = f"*{text}*" if cell.state == "published" else text
+    return f"{text} ± {cell.spread}" if cell.spread else text
+
+
+def _measured(sheet: Sheet) -> list[Cell]:
+    return [cell for cell in sheet.cells if cell.state == "measured" and cell.part.experiment]
+
+
+def _source(config: Config, cell: Cell) -> str | None:
+    return config.params.published[cell.part.published].source if cell.part.published else None
+
+
+def _file(path: Path) -> dict[str, Any]:
+    return {"sha256": digest(path), "provenance": read_json(path).get("provenance", {})}
+
+
+def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> dict[str, Any]:
+    part = cell.part
+    entry: dict[str, Any] = {
+        "row": cell.row,
+        "column": cell.column,
+        "metric": part.metric,
+        "state": cell.state,
+        "shown": cell.text,
+        "value": cell.value,
+        "std": cell.std,
+    }
+    if part.experiment:
+        entry |= {"experiment": part.experiment, "section": part.section}
+        entry |= {"files": [str(path) for path in sources(config, layout, part)]} if cell.value is not None else {}
+        entry |= {"filled_by": command(config, layout, sheet)} if cell.value is None else {}
+    elif part.published:
+        entry |= {"published": part.published, "source": _source(config, cell)}
+    else:
+        entry |= {"mean_of": [other.row for other in sheet.cells if _averaged(other, cell)]}
+    return entry | ({"paper": cell.paper} if cell.paper is not None else {})
+
+
+def _averaged(other: Cell, mean: Cell) -> bool:
+    """Whether a cell is one of those whose mean is shown."""
+    named = other.part.experiment or other.part.published
+    return bool(named) and other.column == mean.column and other.part.metric == mean.part.metric

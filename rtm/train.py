@@ -1,0 +1,261 @@
+"""The one training loop: steps, EMA, precision, several processes, saves, stops and exact resumption.
+
+A method (RS-IMLE, StyleGAN2) says what a step is. Everything random is a function of (seed, step), so the state
+is weights, optimisers and the method's own few numbers; a run killed at any moment goes on bit-exactly.
+"""
+
+import csv
+import fcntl
+import json
+import math
+import os
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from rtm import distributed
+from rtm.config import Experiment
+from rtm.data.datasets import Images
+from rtm.errors import UserError
+from rtm.files import atomic, write_json
+from rtm.generator import draw
+from rtm.progress import progress
+from rtm.randomness import seed_of
+
+STOPPED = 75  # exit code of a run that saved itself before its time was over: start it again
+LOG_EVERY = 20  # steps between lines of the log and looks at the stop signal
+CURVE_ROWS = 500
+
+
+class Stopped(Exception):  # noqa: N818  (not an error)
+    """The run was asked to stop, and saved its state."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a method is built from."""
+
+    experiment: Experiment
+    seed: int
+    images: Images
+    weights: Path | None  # of the frozen network that the method looks through
+    device: torch.device
+
+
+class Method(ABC):
+    """What a step of training is, and what of it must survive."""
+
+    generator: nn.Module
+    networks: nn.ModuleDict  # everything that is trained, the generator among it
+    optimizers: dict[str, torch.optim.Optimizer]
+
+    @abstractmethod
+    def step(self, step: int) -> dict[str, Tensor | float]:
+        """Update the networks once; the numbers for the log, "loss" among them."""
+
+    @abstractmethod
+    def ema_decay(self, step: int) -> float: ...
+
+    def extra(self) -> dict[str, Any]:
+        """State beside networks and optimisers: tensors and numbers."""
+        return {}
+
+    def load_extra(self, extra: dict[str, Any]) -> None:
+        assert not extra
+
+
+def check_devices(experiment: Experiment, target: Path) -> bool:
+    """Whether to train on GPUs; refuse a training whose GPUs are not here."""
+    needed = experiment.recipe.resources
+    present = torch.cuda.device_count()
+    if present < needed.gpus:
+        raise UserError(
+            f"{experiment.name} needs {needed.gpus} {needed.gpu_model} GPUs for about {needed.hours:g} hours and this "
+            f"machine has {present}; submit it with `snakemake --profile slurm {target}`."
+        )
+    return needed.gpus > 0
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """A lock on the run that dies with its owner, on a shared file system too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "a+") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            owner = file.read().strip() or "another process"
+            raise UserError(f"{folder} is being trained by {owner} already; wait for it or end it first.") from None
+        file.truncate(0)
+        file.write(f"{os.uname().nodename}:{os.getpid()}")
+        file.flush()
+        yield
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Keep the EMA weights that score lowest, looked at every so many steps; without it the last ones count."""
+
+    every: int
+    score: Callable[[nn.Module], float]
+
+
+class Run:
+    """A training in its folder: state.pt, log.jsonl, grid_*.png."""
+
+    def __init__(self, method: Method, setting: Setting, folder: Path, selection: Selection | None = None) -> None:
+        self.method, self.setting, self.folder, self.selection = method, setting, folder, selection
+        self.best: dict[str, Any] = {"score": math.inf, "step": 0, "weights": {}}
+        self.training = setting.experiment.recipe.training
+        self.total = setting.experiment.steps()
+        self.ema = deepcopy(method.generator).eval().requires_grad_(False)
+        self.done, self.seconds = 0, 0.0
+        self.stop_asked = False
+        if self.state_file.exists():
+            self._load()
+
+    @property
+    def state_file(self) -> Path:
+        return self.folder / "state.pt"
+
+    def train(self) -> None:
+        """Go on to the end, or raise Stopped when asked to stop."""
+        self._listen()
+        name = f"train {self.setting.experiment.name} seed {self.setting.seed}"
+        leads = distributed.rank() == 0
+        with progress(name, self.total) if leads else _silent() as report, open(self.folder / "log.jsonl", "a") as log:
+            began = time.monotonic() - self.seconds
+            while self.done < self.total:
+                numbers = self.method.step(self.done)
+                self.done += 1
+                self._update_ema()
+                looks = self.done % LOG_EVERY == 0 or self.done in (1, self.total)
+                if looks:
+                    self.seconds = time.monotonic() - began
+                    shown = self._checked(numbers)
+                    if leads:
+                        log.write(json.dumps({"step": self.done, "seconds": round(self.seconds, 3), **shown}) + "\n")
+                        log.flush()
+                        report(self.done, loss=shown["loss"])
+                if self.done % self.training.grid_every == 0 and leads:
+                    self._grid()
+                if leads and self._selects():
+                    self._select()
+                asked = looks and distributed.any_of(self.stop_asked, self.setting.device)
+                if asked or self.done % self.training.save_every == 0 or self.done == self.total:
+                    self._checked(numbers)
+                    self._save()
+                if asked and self.done < self.total:
+                    raise Stopped(f"{name} saved itself at step {self.done} of {self.total}.")
+
+    def export(self, checkpoint: Path, curve: Path, described: dict[str, Any]) -> None:
+        """The EMA weights in float32 with what they are, and the thinned log."""
+        chosen = self.best["weights"] if self.selection else self.ema.state_dict()
+        if self.selection:
+            described = {**described, "selected_step": self.best["step"], "selection_score": self.best["score"]}
+        weights = {name: tensor.detach().float().cpu().contiguous() for name, tensor in chosen.items()}
+        with atomic(curve, "w") as file:
+            _write_curve(file, self.folder / "log.jsonl")
+        with atomic(checkpoint) as file:
+            save_file(weights, file.name, metadata={"rtm": json.dumps(described, sort_keys=True)})
+
+    def _listen(self) -> None:
+        def ask(number: int, frame: FrameType | None) -> None:
+            self.stop_asked = True
+
+        # URG comes before a walltime: the schedulers and shells in between ignore it, unlike TERM and USR1
+        for number in (signal.SIGTERM, signal.SIGURG):
+            signal.signal(number, ask)
+
+    def _update_ema(self) -> None:
+        decay = self.method.ema_decay(self.done)
+        with torch.no_grad():
+            ours: list[Tensor] = list(self.ema.parameters())
+            theirs: list[Tensor] = list(self.method.generator.parameters())
+            torch._foreach_lerp_(ours, theirs, 1 - decay)
+            for own, other in zip(self.ema.buffers(), self.method.generator.buffers(), strict=True):
+                own.copy_(other)
+
+    def _selects(self) -> bool:
+        return self.selection is not None and (self.done % self.selection.every == 0 or self.done == self.total)
+
+    def _select(self) -> None:
+        assert self.selection is not None
+        score = self.selection.score(self.ema)
+        if score < self.best["score"] or not self.best["weights"]:
+            weights = {name: tensor.clone() for name, tensor in self.ema.state_dict().items()}
+            self.best = {"score": score, "step": self.done, "weights": weights}
+
+    def _checked(self, numbers: dict[str, Tensor | float]) -> dict[str, float]:
+        shown = {name: round(float(value), 6) for name, value in numbers.items()}
+        if not all(math.isfinite(value) for value in shown.values()):
+            raise UserError(
+                f"{self.setting.experiment.name} diverged at step {self.done} ({shown}); the state of the last save is "
+                "kept. Lower training.lr, or train in float32."
+            )
+        return shown
+
+    def _save(self) -> None:
+        if distributed.rank() != 0:
+            return
+        state = {
+            "done": self.done,
+            "seconds": self.seconds,
+            "networks": self.method.networks.state_dict(),
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.method.optimizers.items()},
+            "ema": self.ema.state_dict(),
+            "best": self.best,
+            "extra": self.method.extra(),
+        }
+        with atomic(self.state_file) as file:
+            torch.save(state, file)
+        write_json(self.folder / "progress.json", {"done": self.done, "total": self.total, "seconds": self.seconds})
+
+    def _load(self) -> None:
+        state = torch.load(self.state_file, map_location=self.setting.device, weights_only=True)
+        self.done, self.seconds = state["done"], state["seconds"]
+        self.method.networks.load_state_dict(state["networks"])
+        for name, optimizer in self.method.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
+        self.ema.load_state_dict(state["ema"])
+        self.best = state["best"]
+        self.method.load_extra(state["extra"])
+
+    def _grid(self, rows: int = 8) -> None:
+        experiment = self.setting.experiment
+        index = torch.arange(rows * rows, device=self.setting.device)
+        pixels = draw(self.ema, experiment, seed_of("grid"), index).cpu()
+        side = rows * experiment.dataset.resolution
+        sheet = pixels.view(rows, rows, *pixels.shape[1:]).permute(0, 2, 1, 3, 4).reshape(side, side, 3)
+        with atomic(self.folder / f"grid_{self.done:09d}.png") as file:
+            Image.fromarray(sheet.numpy()).save(file, format="PNG")
+
+
+@contextmanager
+def _silent() -> Iterator[Any]:
+    yield lambda *_, **__: None
+
+
+def _write_curve(file: IO[str], log: Path) -> None:
+    """The log as CSV, one row a step (the last, where a resumed run repeated some) and few enough to plot."""
+    lines = {row["step"]: row for row in map(json.loads, log.read_text().splitlines())}
+    rows = [lines[step] for step in sorted(lines)]
+    thinned = rows[:: -(-len(rows) // CURVE_ROWS)]
+    if rows and thinned[-1] is not rows[-1]:
+        thinned.append(rows[-1])
+    writer = csv.DictWriter(file, list(dict.fromkeys(key for row in thinned for key in row)))
+    writer.writeheader()
+    writer.writerows(thinned)

@@ -1,0 +1,90 @@
+"""Parameters that cannot be meant are refused with the file, the key and what is allowed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rtm.config import load, schema
+from rtm.errors import UserError
+
+PARAMS = Path(__file__).parents[1] / "params"
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(PARAMS, tmp_path / "params"))
+
+
+@pytest.mark.parametrize("scale", ["paper", "demo", "smoke"])
+def test_every_scale_loads(scale: str) -> None:
+    config = load(scale, PARAMS)
+    assert config.experiments and config.tables
+
+
+def test_smoke_is_the_paper_made_small() -> None:
+    paper, smoke = load("paper", PARAMS), load("smoke", PARAMS)
+    assert list(paper.experiments) == list(smoke.experiments)
+    assert list(paper.tables) == list(smoke.tables) and list(paper.figures) == list(smoke.figures)
+    assert all(e.recipe.resources.gpus == 0 and e.steps() <= 10 for e in smoke.experiments.values())
+    assert all(e.recipe.resources.gpus >= 1 for e in paper.experiments.values())
+
+
+MISTAKES = [  # file, text, replacement, what the message must hold
+    ("models.yaml", "H: 8, L: 2}", "H: 0, L: 2}", ["models.yaml: mappers.rtm_8_2.H", "greater than 0"]),
+    ("models.yaml", "H: 8, L: 2}", "H: '8', L: 2}", ["mappers.rtm_8_2.H", "valid integer", "'8'"]),
+    ("models.yaml", "H: 8, L: 2}", "H: 8, L: 2, tokens: 3}", ["rtm.mapper", "3 tokens x width 128", "1024"]),
+    ("models.yaml", "H: 8, L: 2}", "H: 8, L: 2, width: 100}", ["dim 1024", "width 100"]),
+    ("models.yaml", "H: 8, L: 2}", "H: 8, L: 2, Hs: 3}", ["mappers.rtm_8_2.Hs", "unknown key 'Hs'", "known are H, L"]),
+    ("models.yaml", "kind: rtm, H: 8, L: 2}", "kind: rtx, H: 8, L: 2}", ["'rtx'", "'mlp', 'rtm'"]),
+    ("models.yaml", "block: residual", "block: residuel", ["decoders.fewshot.block", "'residual' or 'convnext'"]),
+    ("models.yaml", "8: 6, 16: 6, 32: 6}", "8: 6, 32: 6}", ["decoders.cifar10", "32 follows 8"]),
+    ("recipes.yaml", "lr: 2.0e-4", "lr: 2e-4", ["recipes.yaml: recipes.cifar10_imle.training.lr", "valid number"]),
+    ("recipes.yaml", "lr: 2.0e-4", "lr: -1.0", ["training.lr", "greater than 0"]),
+    ("recipes.yaml", "pool: 10.0", "poll: 10.0", ["imle.poll", "known are chunk, epsilon"]),
+    ("recipes.yaml", "epochs: 6000", "epochs: 6000\n      steps: 3", ["exactly one of epochs and steps"]),
+    ("recipes.yaml", "decoder: cifar10", "decoder: fewshot", ["ends at 256 px", "32 px"]),
+    (
+        "experiments.yaml",
+        "mapper: mlp8}",
+        "mapper: mlp9}",
+        ["experiments.yaml: experiments.cifar10_imle_mlp.mapper", "'mlp9'", "choose one of mlp8"],
+    ),
+    ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8, sweep: [3]}", ["only a recursive mapper"]),
+    ("experiments.yaml", "cifar10_imle_rtm:", "cifar10_imle_mlp:", ["stands twice"]),
+    ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8", ["not valid YAML"]),
+    ("scales.yaml", "tables: [tab_cifar10", "tables: [tab_cifar11", ["'tab_cifar11'", "tab_cifar10"]),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "replacement", "told"), MISTAKES)
+def test_a_mistake_is_named(params: Path, file: str, text: str, replacement: str, told: list[str]) -> None:
+    path = params / file
+    assert text in path.read_text()
+    path.write_text(path.read_text().replace(text, replacement, 1))
+    with pytest.raises(UserError) as error:
+        load("paper", params)
+    for part in told:
+        assert part in str(error.value)
+
+
+def test_an_unknown_scale_and_a_missing_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="choose one of paper, demo, smoke"):
+        load("huge", PARAMS)
+    with pytest.raises(UserError, match="root of the repository"):
+        load("paper", tmp_path / "params")
+
+
+def test_the_schema_on_disk_is_the_models(tmp_path: Path) -> None:
+    """If this fails: rtm schema > params/schema.json"""
+    assert json.loads((PARAMS / "schema.json").read_text()) == schema()
+
+
+def test_the_papers_schedules_are_as_published() -> None:
+    experiments = load("paper", PARAMS).experiments
+    assert experiments["cifar10_stylegan2_rtm"].steps() == 200_000
+    assert experiments["cifar10_stylegan2_ada_rtm"].steps() == 1_000_000
+    assert experiments["cifar10_imle_rtm"].variants == ("native", "H8", "H16", "H32", "H64")
+    hours = sum(e.recipe.resources.gpus * e.recipe.resources.hours for e in experiments.values())
+    assert 9_000 < hours < 12_000  # App. E sums to about ten thousand H100-hours

@@ -1,0 +1,212 @@
+"""Figures are made of the right images and numbers, in the right places, and of the same bytes each time."""
+
+from pathlib import Path
+from typing import Any
+
+import made_up
+import numpy as np
+import pytest
+from matplotlib.figure import Figure as Canvas
+from PIL import Image
+
+from rtm.config import Config, load
+from rtm.config.reports import Figure
+from rtm.errors import UserError
+from rtm.files import write_text
+from rtm.layout import Layout
+from rtm.reports import mosaics, plots
+from rtm.reports.figures import labels, render_figure
+
+ROOT = Path(__file__).parents[1]
+DEMO, SMOKE, PAPER = (load(scale, ROOT / "params") for scale in ("demo", "smoke", "paper"))
+NAMES = ["baseline", "RTM"]
+
+
+def filled(config: Config, layout: Layout, names: set[str]) -> Layout:
+    for name in names:
+        made_up.write_gallery(config, layout, name)
+        made_up.write_curves(config, layout, name)
+        made_up.write_results(config, layout, name, {}, spread=0.1)
+    return layout
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    root = tmp_path_factory.mktemp("demo")
+    return filled(DEMO, Layout(root, root), set(DEMO.experiments))
+
+
+def figure(kind: str, **values: Any) -> Figure:
+    given = {"kind": kind, "title": "x", "caption": "x", "experiments": ("digits_mlp8", "digits_rtm")} | values
+    return Figure.model_validate(given)
+
+
+def gallery(offset: int, samples: int = 12) -> dict[str, mosaics.Images]:
+    """8 px pictures of one shade each: number i of the gallery has shade offset + i."""
+
+    def shades(*shape: int) -> mosaics.Images:
+        level = offset + np.arange(np.prod(shape), dtype=np.uint8).reshape(*shape, 1, 1, 1)
+        return np.broadcast_to(level, (*shape, 8, 8, 3)).copy()
+
+    queries = np.full((4, 8, 8, 3), 250, np.uint8)
+    return {"samples": shades(samples), "slerp": shades(2, 5), "queries": queries, "neighbours": shades(4, 3)}
+
+
+def shades_of(image: mosaics.Images) -> list[list[int]]:
+    """The shades of the tiles, read row by row; white gaps tell tiles apart."""
+    tiles: list[list[int]] = []
+    for row in image[..., 0]:
+        levels = [int(level) for level in row if level != mosaics.WHITE]
+        distinct = list(dict.fromkeys(levels))
+        if distinct and (not tiles or tiles[-1] != distinct):
+            tiles.append(distinct)
+    return tiles
+
+
+@pytest.mark.parametrize("name", DEMO.figures)
+def test_the_demos_figures_are_drawn(demo: Layout, name: str) -> None:
+    for path in render_figure(DEMO, demo, name):
+        assert path.stat().st_size > 5000
+    pixels = np.asarray(Image.open(demo.figure(name, ".png")).convert("L"))
+    assert pixels.shape[1] > 1500 and pixels.std() > 5
+
+
+@pytest.mark.parametrize(
+    "kind", ["samples", "slerp", "neighbours", "pairs", "curves", "sweep", "precision_recall", "rejected"]
+)
+def test_every_kind_is_drawn_at_the_smallest_scale(tmp_path: Path, kind: str) -> None:
+    name = next(name for name, figure in SMOKE.figures.items() if figure.kind == kind)
+    layout = filled(SMOKE, Layout(tmp_path, tmp_path), set(SMOKE.figures[name].experiments))
+    assert all(path.exists() for path in render_figure(SMOKE, layout, name))
+
+
+@pytest.mark.parametrize("name", ["fig_digits_samples", "fig_digits_sweep"])
+def test_drawing_again_changes_no_byte(demo: Layout, name: str) -> None:
+    before = [path.read_bytes() for path in render_figure(DEMO, demo, name)]
+    assert before == [path.read_bytes() for path in render_figure(DEMO, demo, name)]
+
+
+def test_every_figure_of_the_paper_that_holds_data_is_there() -> None:
+    kinds = [figure.kind for figure in PAPER.figures.values()]
+    assert kinds.count("samples") == 8 and kinds.count("slerp") == 2
+    assert kinds.count("neighbours") == 2 and kinds.count("pairs") == 3
+    assert PAPER.figures["fig_cifar10_sheet"].images == 4000
+    for figure in PAPER.figures.values():
+        if figure.kind in ("neighbours", "pairs"):
+            baseline, ours = (PAPER.experiment(name) for name in figure.experiments)
+            assert baseline.mapper.kind == "mlp" and ours.mapper.kind == "rtm"
+
+
+def test_equal_places_of_a_sheet_hold_the_same_number() -> None:
+    chosen = figure("samples", rows=2, columns=3, skip=2)
+    left, right = mosaics.samples(chosen, NAMES, [gallery(10), gallery(110)])
+    assert (left.title, right.title) == ("baseline", "RTM")
+    assert shades_of(left.image) == [[12, 13, 14], [15, 16, 17]]
+    assert shades_of(right.image) == [[112, 113, 114], [115, 116, 117]]
+
+
+def test_a_small_gallery_fills_whole_rows() -> None:
+    (sheet,) = mosaics.samples(figure("samples", rows=80, columns=5), NAMES[:1], [gallery(0)])
+    assert shades_of(sheet.image) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+
+
+def test_the_baseline_stands_above_rtm() -> None:
+    (sheet,) = mosaics.pairs(figure("pairs", rows=2, columns=2), NAMES, [gallery(0), gallery(100)])
+    assert shades_of(sheet.image) == [[0, 1], [100, 101], [2, 3], [102, 103]]
+    assert [label for _, label in sheet.row_labels] == ["baseline", "RTM"] * 2
+    for (centre, _), shades in zip(sheet.row_labels, shades_of(sheet.image), strict=True):
+        assert sheet.image[round(centre), 0, 0] == shades[0]
+
+
+def test_strips_keep_their_ends() -> None:
+    (strip,) = mosaics.slerp(figure("slerp", rows=2, columns=3), NAMES[:1], [gallery(0)])
+    assert shades_of(strip.image) == [[0, 2, 4], [5, 7, 9]]
+
+
+def test_neighbours_stand_beside_their_query() -> None:
+    chosen = figure("neighbours", rows=2, columns=2)
+    (sheet,) = mosaics.neighbours(chosen, NAMES, [gallery(0), gallery(100)])
+    rows = [row for row in shades_of(sheet.image) if len(row) > 1]
+    assert rows == [[250, 0, 1], [250, 100, 101], [250, 3, 4], [250, 103, 104]]
+
+
+def test_neighbours_of_different_queries_are_not_compared() -> None:
+    other = gallery(100)
+    other["queries"][0] = 0
+    with pytest.raises(UserError, match="different queries"):
+        mosaics.neighbours(figure("neighbours"), NAMES, [gallery(0), other])
+
+
+def test_large_pictures_shrink_to_what_print_resolves() -> None:
+    images = {"samples": np.zeros((4, 512, 512, 3), np.uint8)}
+    (sheet,) = mosaics.samples(figure("samples", rows=1, columns=4), NAMES[:1], [images])
+    assert 2000 < sheet.image.shape[1] < 2100
+
+
+def test_a_sweep_shows_the_summary(demo: Layout) -> None:
+    canvas = Canvas()
+    plots.sweep(canvas, DEMO, demo, DEMO.figures["fig_digits_sweep"], {"digits_rtm": "RTM"})
+    for axes, metric in zip(canvas.axes, ("fid", "precision", "recall"), strict=True):
+        ((line, _caps, bars),) = axes.containers
+        assert list(line.get_xdata()) == [4, 8, 16, 32]
+        assert list(line.get_ydata()) == pytest.approx([0.5] * 4)
+        low, high = bars[0].get_segments()[0][:, 1]
+        assert (high - low) / 2 == pytest.approx(0.05), metric  # seeds at 0.45, 0.5, 0.55
+
+
+def test_curves_show_every_seed_and_their_mean(demo: Layout) -> None:
+    canvas = Canvas()
+    plots.curves(canvas, DEMO, demo, DEMO.figures["fig_digits_curves"], {"digits_rtm": "RTM"})
+    loss, share = canvas.axes
+    assert len(loss.lines) == len(share.lines) == 4
+    assert np.asarray(loss.lines[-1].get_ydata())[-1] == pytest.approx(2 / 10 + 0.01)  # seeds add 0, 0.01, 0.02
+    assert share.get_ylabel() == "rejected share of the pool"
+
+
+def test_precision_against_recall_tells_ours_from_published(tmp_path: Path) -> None:
+    layout, names = Layout(tmp_path, tmp_path), ("cifar10_imle_mlp", "cifar10_imle_rtm")
+    for name in names:
+        made_up.write_results(PAPER, layout, name, {"paper": {"precision": 0.9, "recall": 0.7}})
+    canvas = Canvas()
+    chosen = PAPER.figures["fig_precision_recall_cifar10"]
+    plots.precision_recall(canvas, PAPER, layout, chosen, {name: name for name in names})
+    hollow = [line for line in canvas.axes[0].lines if line.get_markerfacecolor() == "none"]
+    solid = [line for line in canvas.axes[0].lines if line.get_markerfacecolor() != "none"]
+    assert len(hollow) == 14 and len(solid) == 2
+    assert all(np.array_equal(line.get_xydata(), [[0.7, 0.9]]) for line in solid)
+
+
+def test_experiments_are_named_by_what_tells_them_apart() -> None:
+    same = labels([DEMO.experiment("digits_mlp8"), DEMO.experiment("digits_rtm")])
+    assert same == {"digits_mlp8": "8-layer MLP", "digits_rtm": "RTM (H=8, L=1)"}
+    sets = labels([PAPER.experiment("shells_imle_rtm"), PAPER.experiment("dog_imle_rtm")])
+    assert sets == {"shells_imle_rtm": "Shells", "dog_imle_rtm": "Dog"}
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("fig_digits_samples", r"galleries/digits_mlp8/seed0\.npz"),
+        ("fig_digits_curves", r"training/seed0\.csv"),
+        ("fig_digits_sweep", r"digits_rtm/metrics\.json"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, name: str, missing: str) -> None:
+    with pytest.raises(UserError, match=f"{missing} does not exist; make it first with `snakemake"):
+        render_figure(DEMO, Layout(tmp_path, tmp_path), name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_curve_without_its_column_is_refused(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    for name in SMOKE.figures["fig_rejected_fewshot"].experiments:
+        write_text(layout.curve(name, 0), "step,seconds,loss\n1,1,1\n")
+    with pytest.raises(UserError, match="none of rejected"):
+        render_figure(SMOKE, layout, "fig_rejected_fewshot")
+
+
+def test_a_figure_needs_what_its_kind_reads() -> None:
+    with pytest.raises(ValueError, match="a sweep needs a protocol"):
+        figure("sweep")
+    with pytest.raises(ValueError, match="precision_recall needs a table"):
+        figure("precision_recall")

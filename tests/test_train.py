@@ -1,0 +1,199 @@
+"""The loop: pinned first losses, exact resumption after a kill, the same result from two processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from PIL import Image
+from torch import Tensor
+
+from rtm.errors import UserError
+from rtm.generator import checkpoint_metadata, draw, load_generator
+from rtm.train import Run, Stopped, check_devices, only_one
+
+IMLE = "shells_imle_rtm"
+
+
+def losses(folder: Path) -> list[float]:
+    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def weights(run: Run) -> dict[str, Tensor]:
+    return run.ema.state_dict()
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last"), [("shells_imle_rtm", 2.13252, 2.136122), ("shells_imle_mlp", 2.183672, 2.233557)]
+)
+def test_the_first_losses_are_pinned(tmp_path: Path, name: str, first: float, last: float) -> None:
+    tiny.run(tmp_path, tiny.experiment(name)).train()
+    assert [losses(tmp_path / "run")[0], losses(tmp_path / "run")[-1]] == pytest.approx([first, last], rel=1e-3)
+
+
+def test_training_reduces_the_loss(tmp_path: Path) -> None:
+    tiny.run(tmp_path, tiny.experiment(IMLE, epochs=20, lr=5e-3, warmup=0)).train()
+    found = losses(tmp_path / "run")
+    assert found[-1] < 0.7 * found[0]
+
+
+def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
+    chosen = tiny.experiment(IMLE)
+    finished = tiny.run(tmp_path, chosen)
+    finished.train()
+    log = (tmp_path / "run/log.jsonl").read_text()
+    again = tiny.run(tmp_path, chosen)
+    assert again.done == chosen.steps()
+    again.train()
+    assert (tmp_path / "run/log.jsonl").read_text() == log and same(weights(finished), weights(again))
+
+
+def test_a_stop_saves_and_the_same_command_goes_on_exactly(tmp_path: Path) -> None:
+    chosen = tiny.experiment(IMLE, epochs=10, save_every=1000)
+    whole = tiny.run(tmp_path, chosen, "whole")
+    whole.train()
+    stopped = tiny.run(tmp_path, chosen, "stopped")
+    stopped.stop_asked = True
+    with pytest.raises(Stopped, match="saved itself at step"):
+        stopped.train()
+    assert 0 < stopped.done < chosen.steps()
+    resumed = tiny.run(tmp_path, chosen, "stopped")
+    assert resumed.done == stopped.done
+    resumed.train()
+    assert same(weights(whole), weights(resumed))
+    assert losses(tmp_path / "whole")[-1] == losses(tmp_path / "stopped")[-1]
+
+
+KILLED = """
+import sys, tiny
+from pathlib import Path
+run = tiny.run(Path(sys.argv[1]), tiny.experiment("shells_imle_rtm", epochs=60, save_every=3), "killed")
+print("ready", run.done, flush=True)
+run.train()
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], env=here, stdout=subprocess.PIPE, text=True)
+
+
+def kill_after_a_save(folder: Path) -> None:
+    state = folder / "killed/state.pt"
+    before = state.stat().st_mtime_ns if state.exists() else 0
+    process = start(folder)
+    while not (state.exists() and state.stat().st_mtime_ns > before):
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_two_kills_change_no_bit(tmp_path: Path) -> None:
+    chosen = tiny.experiment(IMLE, epochs=60, save_every=3)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    whole = tiny.run(tmp_path, chosen, "whole")
+    whole.train()
+    kill_after_a_save(tmp_path)
+    kill_after_a_save(tmp_path)
+    last = tiny.run(tmp_path, chosen, "killed")
+    assert 0 < last.done < chosen.steps()
+    last.train()
+    torch.set_num_threads(threads)
+    assert same(weights(whole), weights(last))
+
+
+PARALLEL = """
+import sys, tiny
+from pathlib import Path
+from rtm import distributed
+distributed.start(use_gpu=False)
+run = tiny.run(Path(sys.argv[1]), tiny.experiment("shells_imle_rtm", epochs=4, save_every=5), "parallel")
+run.train()
+distributed.stop()
+"""
+
+
+def test_two_processes_train_as_one(tmp_path: Path) -> None:
+    chosen = tiny.experiment(IMLE, epochs=4, save_every=5)
+    single = tiny.run(tmp_path, chosen, "single")
+    single.train()
+    script = tmp_path / "parallel.py"
+    script.write_text(PARALLEL)
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), str(tmp_path)]
+    subprocess.run([sys.executable, *command], env=here, check=True, capture_output=True)
+    parallel = tiny.run(tmp_path, chosen, "parallel")
+    assert parallel.done == chosen.steps()
+    assert losses(tmp_path / "parallel") == pytest.approx(losses(tmp_path / "single"), rel=1e-4)
+    for name, tensor in weights(single).items():
+        torch.testing.assert_close(weights(parallel)[name], tensor, rtol=1e-3, atol=1e-5)
+
+
+def test_divergence_is_named_and_not_saved(tmp_path: Path) -> None:
+    diverging = tiny.run(tmp_path, tiny.experiment(IMLE, epochs=30, lr=1e30, warmup=0, save_every=1))
+    with pytest.raises(UserError, match=r"shells_imle_rtm diverged at step \d+"):
+        diverging.train()
+    state = tmp_path / "run/state.pt"
+    if state.exists():
+        saved = torch.load(state, weights_only=True)["networks"]
+        assert all(tensor.isfinite().all() for tensor in saved.values())
+
+
+def test_a_run_has_one_owner(tmp_path: Path) -> None:
+    holder = "import sys, time; from pathlib import Path; from rtm.train import only_one\n"
+    holder += "with only_one(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", holder, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    with pytest.raises(UserError, match=f"being trained by .*:{process.pid} already"), only_one(tmp_path):
+        pass
+    process.kill()
+    process.communicate()
+    with only_one(tmp_path):
+        pass
+
+
+def test_missing_gpus_are_refused_at_once() -> None:
+    from rtm.config import load
+
+    paper = load("paper", tiny.PARAMS).experiments["cifar10_imle_rtm"]
+    if torch.cuda.device_count() < 4:
+        with pytest.raises(UserError, match=r"needs 4 h100 GPUs for about 336 hours.*snakemake --profile slurm x"):
+            check_devices(paper, Path("x"))
+    assert check_devices(tiny.experiment(IMLE), Path("x")) is False
+
+
+def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
+    chosen = tiny.experiment(IMLE)
+    run = tiny.run(tmp_path, chosen)
+    run.train()
+    run.export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {"experiment": IMLE})
+    assert checkpoint_metadata(tmp_path / "w.safetensors") == {"experiment": IMLE}
+    assert (tmp_path / "curve.csv").read_text().startswith("step,seconds,loss,lr,round,rejected,match_mean")
+    generator = load_generator(chosen, tmp_path / "w.safetensors", torch.device("cpu"))
+    together = draw(generator, chosen, 0, torch.arange(5))
+    assert together.shape == (5, 8, 8, 3) and together.dtype == torch.uint8
+    alone = draw(generator, chosen, 0, torch.tensor([3]))
+    assert (together[3].int() - alone[0].int()).abs().max() <= 1  # a batch of another size may round otherwise
+    with pytest.raises(UserError, match="does not fit"):
+        load_generator(tiny.experiment("shells_imle_mlp"), tmp_path / "w.safetensors", torch.device("cpu"))
+    with pytest.raises(UserError, match="dvc pull"):
+        load_generator(chosen, tmp_path / "absent.safetensors", torch.device("cpu"))
+
+
+def test_grids_can_be_looked_at(tmp_path: Path) -> None:
+    tiny.run(tmp_path, tiny.experiment(IMLE)).train()
+    sheet = np.asarray(Image.open(sorted((tmp_path / "run").glob("grid_*.png"))[0]))
+    assert sheet.shape == (64, 64, 3) and sheet.std() > 0

@@ -1,0 +1,215 @@
+"""Snakemake and DVC as one, with the real tools: what must run runs, and nothing else."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standin import Repository
+
+NOTHING: list[str] = []
+RTM_CHANGED = [  # what follows from a new mapper of one experiment with one seed
+    "evaluate/cifar10_imle_rtm/paper/seed0",
+    "latency/cifar10_imle_rtm",
+    "sample/cifar10_imle_rtm/seed0",
+    "summary/cifar10_imle_rtm",
+    "table/tab_cifar10",
+    "train/cifar10_imle_rtm/seed0",
+]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Everything made, recorded by DVC, pushed and committed."""
+    repository = Repository.create(tmp_path_factory.mktemp("rtm") / "finished")
+    repository.run("rtm", "everything")
+    repository.run("dvc", "commit", "-q", "-f")
+    repository.run("dvc", "push", "-q")
+    repository.commit("everything")
+    return repository
+
+
+@pytest.fixture
+def repository(finished: Repository, request: pytest.FixtureRequest) -> Repository:
+    """A copy of the finished one, to be changed."""
+    return finished.copy(finished.folder.with_name(request.node.name))
+
+
+def set_mapper(entries: Any) -> None:
+    entries["cifar10_imle_rtm"]["mapper"] = "rtm_16_2"
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("cache", ["copy", "hardlink", "symlink"])
+def test_a_clone_has_nothing_to_do(finished: Repository, cache: str) -> None:
+    clone = finished.clone(finished.folder.with_name(f"clone_{cache}"))
+    clone.run("dvc", "config", "--local", "cache.type", cache)
+    assert clone.planned("all") == NOTHING  # tables are there, weights need not be
+    clone.run("dvc", "pull", "-q")
+    assert clone.planned() == NOTHING
+    assert "up to date" in clone.run("dvc", "status")
+
+
+def test_one_experiment_changes_through_snakemake_then_dvc(repository: Repository) -> None:
+    repository.change("experiments", set_mapper)
+    assert "train/cifar10_imle_rtm/seed0 will be trained again: mapper.L: 1 -> 2" in repository.snakemake("all", "demo")
+    assert repository.ran() == RTM_CHANGED
+    repository.run("dvc", "repro", "tab_cifar10", "tab_celebahq", "demo")
+    assert repository.ran() == NOTHING  # recorded, not made again
+    assert "up to date" in repository.run("dvc", "status", "--with-deps", "tab_cifar10")
+
+
+def test_one_experiment_changes_through_dvc_then_snakemake(repository: Repository) -> None:
+    before = repository.run("git", "rev-parse", "HEAD").strip()
+    repository.change("experiments", set_mapper)
+    repository.run("dvc", "repro", "tab_cifar10", "tab_celebahq", "demo")
+    assert repository.ran() == RTM_CHANGED
+    assert repository.planned() == NOTHING
+    assert "digits.fid" in repository.run("dvc", "metrics", "diff")
+    repository.commit("another mapper")
+    repository.run("git", "checkout", "-q", before)
+    repository.snakemake("all", fails=False)
+    assert repository.ran() == NOTHING  # the tables are there, and nothing asks for the weights
+    told = repository.run("dvc", "repro", "train@cifar10_imle_rtm", fails=True)
+    assert "checkpoints/cifar10_imle_rtm/seed0.safetensors is not the recorded one" in told
+    assert "dvc checkout" in told
+    repository.run("dvc", "checkout", "-q")
+    assert repository.planned() == NOTHING
+    assert "up to date" in repository.run("dvc", "status")
+
+
+def caption(tables: Any) -> None:
+    tables["tab_celebahq"]["caption"] = "Another caption"
+
+
+def number(published: Any) -> None:
+    published["somebody"]["values"]["fid"] = 3.5
+
+
+def neighbours(protocols: Any) -> None:
+    protocols["digits"]["k"] = 5
+
+
+def unread(recipes: Any) -> None:
+    recipes["cifar10_imle"]["resources"]["hours"] = 7
+    recipes["cifar10_imle"]["training"]["save_every"] = 7
+
+
+def title(datasets: Any) -> None:
+    datasets["cifar10"]["title"] = "CIFAR"
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "planned"),
+    [
+        ("tables", caption, ["table"]),
+        ("published", number, ["table"]),
+        ("protocols", neighbours, ["evaluate"] * 2 + ["sample"] * 2 + ["summary"] * 2 + ["table"]),
+        ("recipes", unread, NOTHING),
+        ("datasets", title, NOTHING),
+    ],
+    ids=["caption", "published", "protocol", "unread", "title"],
+)
+def test_only_what_reads_a_parameter_runs(
+    finished: Repository, section: str, change: Callable[[Any], None], planned: list[str]
+) -> None:
+    path = finished.folder / f"params/{section}.yaml"
+    before = path.read_text()
+    try:
+        finished.change(section, change)
+        assert finished.planned() == planned
+    finally:
+        path.write_text(before)
+    assert finished.planned() == NOTHING  # changing back costs nothing
+
+
+def test_code_counts_by_meaning(repository: Repository) -> None:
+    mappers = repository.folder / "rtm/mappers.py"
+    edit(mappers, "def refine():\n", 'def refine() -> int:  # a remark\n    """Text."""\n\n')
+    edit(mappers, "def refine", "def unused():\n    return 7\n\n\ndef refine")
+    assert repository.planned() == NOTHING
+    edit(mappers, "return 1", "return 1 + 1")
+    told = repository.run("snakemake", "-n", "--", "all")
+    for name in ("cifar10_imle_mlp/seed0", "cifar10_imle_rtm/seed0", "celebahq_imle_rtm/seed1"):
+        assert f"train/{name} will be trained again: code of rtm.mappers changed" in told
+    assert "code of rtm.mappers changed" in repository.run("rtm", "lineage", "why", "reports/tab_cifar10.tex")
+    assert "--reason" in repository.run("rtm", "lineage", "accept", "reports/tab_cifar10.tex", fails=True)
+    targets = ["reports/tab_cifar10.tex", "reports/tab_celebahq.tex", "demo/reports/tab_digits.tex"]
+    repository.run("rtm", "lineage", "accept", *targets, "--reason", "1 + 1 is written out")
+    assert repository.planned() == NOTHING
+    assert "1 + 1 is written out" in repository.run("git", "diff", "--", "lineage")
+    assert repository.run("rtm", "lineage", "why", "reports/tab_cifar10.tex").strip() == "table/tab_cifar10: fresh"
+
+
+def test_a_renderer_changes_tables_alone(repository: Repository) -> None:
+    edit(repository.folder / "rtm/reports/tables.py", "return 1", "return 2")
+    assert repository.planned() == ["table"] * 3
+    edit(repository.folder / "rtm/reports/tables.py", "return 2", "return 1")
+    edit(repository.folder / "rtm/reports/templates/table.tex.j2", "a table", "the table")
+    assert repository.planned() == ["table"] * 3
+
+
+def test_changed_outputs_and_receipts_are_named(repository: Repository) -> None:
+    metrics = repository.folder / "results/cifar10_imle_rtm/paper/seed0.json"
+    metrics.write_text(metrics.read_text().replace("fid", "FID"))
+    receipt = repository.folder / "lineage/table/tab_celebahq.json"
+    edit(receipt, '"fid": 2.5', '"fid": 9.5')
+    told = repository.run("rtm", "lineage", "check", fails=True)
+    assert "results/cifar10_imle_rtm/paper/seed0.json is not the recorded one" in told
+    assert "lineage/table/tab_celebahq.json was edited" in told
+    assert repository.planned() == ["evaluate", "sample", "summary", "table", "table"]
+    assert "not the recorded one" in repository.run("rtm", "lineage", "why", "reports/tab_cifar10.tex")
+    repository.run("git", "checkout", "-q", ".")
+    assert repository.planned() == NOTHING
+    weights = repository.folder / "checkpoints/cifar10_imle_mlp/seed0.safetensors"
+    weights.write_text(weights.read_text()[::-1])
+    told = repository.run("snakemake", "-n", "--", "all", fails=True)  # never trained again for that
+    assert "train/cifar10_imle_mlp/seed0 is finished" in told
+    assert "dvc checkout checkpoints/cifar10_imle_mlp" in told
+    shutil.rmtree(repository.folder / "demo/results/digits_rtm/digits")
+    assert repository.planned("demo") == NOTHING
+    assert repository.planned("demo/results/digits_rtm/digits/seed0.json") == ["evaluate", "sample"]
+
+
+def test_weights_that_are_elsewhere_are_asked_for(finished: Repository) -> None:
+    clone = finished.clone(finished.folder.with_name("unpulled"))
+    clone.change("protocols", lambda protocols: protocols["paper"].update(k=7))
+    told = clone.run("snakemake", "-n", "--", "all", fails=True)
+    assert "dvc pull checkpoints/" in told
+    assert "dvc pull" in clone.run("rtm", "train", "cifar10_imle_mlp", "--seed", "0", "--scale", "paper", fails=True)
+    clone.run("dvc", "pull", "-q", "checkpoints/celebahq_imle_rtm")
+    rules = clone.planned("reports/tab_celebahq.tex")
+    assert "train" not in rules
+    assert rules.count("evaluate") == 2
+
+
+def test_a_new_experiment_is_one_entry(repository: Repository) -> None:
+    entry = {"recipe": "cifar10_imle", "mapper": "mlp8"}
+    repository.change("experiments", lambda entries: entries.update(cifar10_new=entry))
+    assert "train@cifar10_new" in repository.run("dvc", "stage", "list")
+    assert repository.planned() == NOTHING
+    rules = ["evaluate", "latency", "sample", "summary", "train"]
+    have = {"dataset", "network", "reference"}  # a clone has these as receipts only
+    assert [rule for rule in repository.planned("results/cifar10_new/metrics.json") if rule not in have] == rules
+    row = {"title": "new", "experiment": "cifar10_new"}
+    repository.change("tables", lambda tables: tables["tab_cifar10"]["groups"][0]["rows"].append(row))
+    assert "rtm lineage dvc" in repository.run("dvc", "repro", "tab_cifar10", fails=True)
+    repository.run("rtm", "lineage", "dvc")
+    assert "results/cifar10_new/metrics.json" in (repository.folder / "dvc.yaml").read_text()
+
+
+def test_a_misspelt_target_gets_the_names_there_are(finished: Repository) -> None:
+    told = finished.run("snakemake", "-n", "--", "reports/tab_cifar.tex", fails=True)
+    assert "Nothing makes reports/tab_cifar.tex; choose one of reports/tab_cifar10.tex" in told
+    told = finished.run("snakemake", "-n", "--rerun-triggers", "code", "--", "all", fails=True)
+    assert "--rerun-triggers mtime" in told
+
+
+def test_lint(finished: Repository) -> None:
+    assert "Congratulations" in finished.run("snakemake", "--lint")

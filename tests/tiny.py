@@ -1,0 +1,38 @@
+"""A workspace with a smoke-scale experiment: few images, an untrained classifier, seconds of training."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from rtm.config import Experiment, load
+from rtm.data.datasets import Images, prepare
+from rtm.digits import DigitClassifier
+from rtm.layout import Layout
+from rtm.methods import build_method
+from rtm.train import Run, Setting
+
+PARAMS = Path(__file__).parents[1] / "params"
+LAYOUT = Layout(Path("smoke"), Path("smoke"))
+
+
+def experiment(name: str, **training: object) -> Experiment:
+    chosen = load("smoke", PARAMS).experiments[name]
+    changed = chosen.recipe.training.model_copy(update=training)
+    return replace(chosen, recipe=chosen.recipe.model_copy(update={"training": changed}))
+
+
+def setting(folder: Path, chosen: Experiment, seed: int = 0) -> Setting:
+    images, weights = folder / "images.npy", folder / "classifier.safetensors"
+    if not images.exists():
+        prepare("toy", chosen.dataset, images)
+        torch.manual_seed(0)
+        save_file(DigitClassifier().state_dict(), weights)
+    return Setting(chosen, seed, Images(images), weights, torch.device("cpu"))
+
+
+def run(folder: Path, chosen: Experiment, name: str = "run") -> Run:
+    (folder / name).mkdir(exist_ok=True)
+    chosen_setting = setting(folder, chosen)
+    return Run(build_method(chosen_setting), chosen_setting, folder / name)

@@ -1,0 +1,43 @@
+# What every experiment stands on: prepared images, frozen networks, and the training sets as protocols see them.
+
+
+rule dataset:
+    input:
+        unpack(plan.needs("dataset")),
+    output:
+        images="{root}data/{dataset}/images.npy",
+    log:
+        "{root}logs/fetch/{dataset}.log",
+    params:
+        scale=plan.scale("dataset"),
+    shell:
+        "rtm fetch {wildcards.dataset} --scale {params.scale} > {log} 2>&1"
+
+
+rule network:
+    input:
+        unpack(plan.needs("network")),
+    output:
+        weights="{root}weights/{network}.safetensors",
+    log:
+        "{root}logs/fetch/{network}.log",
+    params:
+        scale=plan.scale("network"),
+    shell:
+        "rtm fetch {wildcards.network} --scale {params.scale} > {log} 2>&1"
+
+
+rule reference:
+    input:
+        unpack(plan.needs("reference")),
+    output:
+        features="{root}features/{dataset}/{protocol}.safetensors",
+    log:
+        "{root}logs/reference/{dataset}/{protocol}.log",
+    params:
+        scale=plan.scale("reference"),
+    threads: plan.threads("reference")
+    resources:
+        **plan.compute("reference", config.get("walltime")),
+    shell:
+        "rtm reference {wildcards.dataset} {wildcards.protocol} --scale {params.scale} > {log} 2>&1"

@@ -1,0 +1,79 @@
+# Numbers from checkpoints: samples, metrics of each protocol, cost of an image, and the mean over the seeds.
+
+
+rule sample:
+    input:
+        unpack(plan.needs("sample")),
+    output:
+        images=temp(directory("{root}samples/{experiment}/seed{seed}")),
+    log:
+        "{root}logs/sample/{experiment}/seed{seed}.log",
+    params:
+        scale=plan.scale("sample"),
+    threads: plan.threads("sample")
+    resources:
+        **plan.compute("sample", config.get("walltime")),
+    shell:
+        "rtm sample {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
+
+
+rule gallery:
+    input:
+        unpack(plan.needs("gallery")),
+    output:
+        images="{root}galleries/{experiment}/seed{seed}.npz",
+    log:
+        "{root}logs/gallery/{experiment}/seed{seed}.log",
+    params:
+        scale=plan.scale("gallery"),
+    threads: plan.threads("gallery")
+    resources:
+        **plan.compute("gallery", config.get("walltime")),
+    shell:
+        "rtm gallery {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
+
+
+rule evaluate:
+    input:
+        unpack(plan.needs("evaluate")),
+    output:
+        metrics="{root}results/{experiment}/{protocol}/seed{seed}.json",
+    log:
+        "{root}logs/evaluate/{experiment}/{protocol}/seed{seed}.log",
+    params:
+        scale=plan.scale("evaluate"),
+    threads: plan.threads("evaluate")
+    resources:
+        **plan.compute("evaluate", config.get("walltime")),
+    shell:
+        "rtm evaluate {wildcards.experiment} --protocol {wildcards.protocol} --seed {wildcards.seed}"
+        " --scale {params.scale} > {log} 2>&1"
+
+
+rule latency:
+    input:
+        unpack(plan.needs("latency")),
+    output:
+        cost="{root}results/{experiment}/latency.json",
+    log:
+        "{root}logs/latency/{experiment}.log",
+    params:
+        scale=plan.scale("latency"),
+    threads: plan.all_threads("latency")
+    resources:
+        **plan.compute("latency", config.get("walltime")),
+    shell:
+        "rtm latency {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
+
+
+rule summary:
+    input:
+        unpack(plan.needs("summary")),
+    output:
+        metrics="{root}results/{experiment}/metrics.json",
+    log:
+        "{root}logs/summary/{experiment}.log",
+    params:
+        scale=plan.scale("summary"),
+    shell:
+        "rtm summary {wildcards.experiment} --scale {params.scale} > {log} 2>&1"

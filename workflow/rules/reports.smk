@@ -1,0 +1,28 @@
+# Tables and figures, from files alone.
+from rtm.pipeline import FIGURE_SUFFIXES, TABLE_SUFFIXES
+
+
+rule table:
+    input:
+        unpack(plan.needs("table")),
+    output:
+        files=expand("{{root}}reports/{{table}}{suffix}", suffix=TABLE_SUFFIXES),
+    log:
+        "{root}logs/table/{table}.log",
+    params:
+        scale=plan.scale("table"),
+    shell:
+        "rtm table {wildcards.table} --scale {params.scale} > {log} 2>&1"
+
+
+rule figure:
+    input:
+        unpack(plan.needs("figure")),
+    output:
+        files=expand("{{root}}reports/figures/{{figure}}{suffix}", suffix=FIGURE_SUFFIXES),
+    log:
+        "{root}logs/figure/{figure}.log",
+    params:
+        scale=plan.scale("figure"),
+    shell:
+        "rtm figure {wildcards.figure} --scale {params.scale} > {log} 2>&1"

@@ -1,0 +1,20 @@
+# Training. Its state lives in runs/, which is no output: Snakemake deletes outputs of failed jobs, and a training that
+# was stopped goes on from there in the next attempt.
+
+
+rule train:
+    input:
+        unpack(plan.needs("train")),
+    output:
+        checkpoint="{root}checkpoints/{experiment}/seed{seed}.safetensors",
+        curve="{root}results/{experiment}/training/seed{seed}.csv",
+    log:
+        "{root}logs/train/{experiment}/seed{seed}.log",
+    params:
+        scale=plan.scale("train"),
+    threads: plan.threads("train")
+    resources:
+        nodes=1,
+        **plan.compute("train", config.get("walltime")),
+    shell:
+        "rtm train {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
