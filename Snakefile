@@ -24,6 +24,10 @@ plan = Plan(workflow, ancient)
 check_targets(plan.graph, sys.argv[1:])
 
 
+# an image with this project installed, used with `--software-deployment-method apptainer` alone
+container: config.get("container", "rtm.sif")
+
+
 wildcard_constraints:
     **plan.wildcards(),
 

@@ -79,7 +79,7 @@ def memory(method: str, n: int, m: int, d: int, epsilon: float) -> float:
     return added_megabytes(lambda: torch.cdist(data, pool).min(1))
 
 
-def measure(n: int = 10_000, m: int = 100_000, d: int = 800, epsilon: float = 0.35, probes: int = 8) -> Groups:
+def measure(n: int = 10_000, m: int = 100_000, d: int = 800, epsilon: float = 0.45, probes: int = 8) -> Groups:
     size = f"n = {n}, m = {m}, d = {d}"
     times = alone(rounds, n, m, d, epsilon)
     times["ApproximateMatch"], recall = alone(approximate, n, m, d, epsilon, probes)

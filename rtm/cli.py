@@ -243,6 +243,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     arguments = _parser().parse_args()
+    # snakemake, dvc and the rules' own `rtm` are beside this one, whether or not its environment is activated
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     try:
         arguments.call(arguments)
     except UserError as error:

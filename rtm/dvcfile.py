@@ -4,7 +4,7 @@ An experiment needs no new text here (DVC's foreach follows params/), but DVC ca
 experiments a table names, nor from rtm/ which modules a stage runs.
 """
 
-import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rtm.meaning import source_files
 from rtm.pipeline import Job, jobs
 
 FILE = Path("dvc.yaml")
+SEVERAL = 2
 SCALES = ("demo", "paper")  # in the order in which `dvc repro` goes through them; smoke is the tests'
 HEADER = """\
 # Written by `rtm lineage dvc` from params/ and rtm/: change those, then run it.
@@ -49,12 +50,6 @@ def check() -> None:
         raise UserError(f"{FILE} is older than params/ or rtm/; write it anew with `rtm lineage dvc`.")
 
 
-def _dumped(value: Any, indent: int = 0) -> str:
-    plain = json.loads(json.dumps(value))  # without YAML's references to what is there twice
-    text: str = yaml.safe_dump(plain, sort_keys=False, default_flow_style=False, width=120)
-    return "".join(" " * indent + line for line in text.splitlines(keepends=True))
-
-
 class _Stages:
     """The stages of one scale."""
 
@@ -67,7 +62,8 @@ class _Stages:
 
     def stages(self) -> dict[str, Stage]:
         stages = {"train": self.train(), "evaluate": self.evaluate(), "gallery": self.gallery()}
-        stages |= {job.name: self.report(job) for job in self.of("table", "figure")}
+        stages |= {job.name: self.table(job) for job in self.of("table")}
+        stages |= {"figures": self.figures()} if self.of("figure") else {}
         named = {f"{self.prefix}{name}": stage for name, stage in stages.items()}
         return named | ({self.config.scale.root: self.whole()} if self.config.scale.root else {})
 
@@ -123,7 +119,7 @@ class _Stages:
 
     def each(self, **stage: Any) -> Stage:
         """A stage for every experiment of params/."""
-        return {"foreach": f"${{{self.config.scale.experiments}}}", "do": _texts(stage)}
+        return {"foreach": f"${{{self.config.scale.experiments}}}", "do": _texts(**stage)}
 
     def params(self, *extra: tuple[str, str]) -> list[dict[str, list[str]]]:
         """What an experiment's stages read: the entry, its recipe and mapper, and whole sections."""
@@ -138,47 +134,74 @@ class _Stages:
             keys.append(("scales", f"scales.{self.config.scale_name}.overrides"))
         return _params(keys)
 
-    def report(self, job: Job) -> Stage:
-        section = f"{job.stage}s"
-        keys = [(section, f"{section}.{job.name}"), ("protocols", "protocols"), ("published", "published")]
-        files = {self.dependence(before) for before in job.inputs}
+    def table(self, job: Job) -> Stage:
+        keys = [("tables", f"tables.{job.name}"), ("protocols", "protocols"), ("published", "published")]
+        kept = job.outputs if self.cached else job.outputs[:1]  # git keeps the others, and the receipt tells them
         return _texts(
-            {
-                "cmd": f"rtm lineage run {job.id}",
-                "deps": [*_code([job]), *sorted(files)],
-                "params": _params(keys if job.stage == "table" else keys[:1]),
-                "outs": [self.out(path) for path in (*job.outputs, job.receipt)],
-            }
+            cmd=f"rtm lineage run {job.id}",
+            deps=[*_code([job]), *self.results([job])],
+            params=_params(keys),
+            outs=[self.out(path) for path in (*kept, job.receipt)],
         )
 
-    def dependence(self, job: Job) -> Path:
-        """The out of another stage that changes with a job."""
+    def figures(self) -> Stage:
+        """All figures in one stage: Snakemake draws those that are stale."""
+        figures = self.of("figure")
+        return _texts(
+            cmd=f"rtm lineage run {self.root}figure",
+            deps=[*_code(figures), *self.results(figures)],
+            params=_params([("figures", "figures")]),
+            outs=[self.out(figures[0].outputs[0].parent), self.out(figures[0].receipt.parent)],
+        )
+
+    def results(self, reports: Iterable[Job]) -> list[Path]:
+        """The outs of other stages that reports are made from."""
+        return sorted({self.result(before) for job in reports for before in job.inputs})
+
+    def result(self, job: Job) -> Path:
         experiment = job.name.split("/")[0]
         folders = {"train": self.layout.curve(experiment, 0).parent, "gallery": job.outputs[0].parent}
         return folders.get(job.stage, self.layout.summary(experiment))
 
     def whole(self) -> Stage:
         """All reports of the scale at once, by its name."""
-        reports = self.of("table", "figure")
-        return _texts(
-            {
-                "cmd": " ".join(["rtm lineage verify", *(job.id for job in reports)]),
-                "deps": [job.outputs[0] for job in reports],
-            }
-        )
+        tables, figures = self.of("table"), self.of("figure")
+        made = [job.outputs[0] for job in tables] + [job.outputs[0].parent for job in figures[:1]]
+        stages = " ".join(f"{self.root}{stage}" for stage, of in (("table", tables), ("figure", figures)) if of)
+        return _texts(cmd=f"rtm lineage verify {stages}", deps=made)
 
-    def out(self, path: Path, cache: bool | None = None, **plot: str) -> dict[str, Stage]:
+    def out(self, path: Path, cache: bool | None = None, **plot: str) -> dict[str, "_Flow"]:
         """An output that DVC never deletes before a stage; in its cache, or in git."""
         cached = self.cached if cache is None else cache
-        return {str(path): {**({} if cached else {"cache": False}), "persist": True, **plot}}
+        return {str(path): _Flow({"persist": True, **({} if cached else {"cache": False}), **plot})}
 
 
-def _texts(stage: Stage) -> Stage:
-    return {**stage, "deps": [str(path) for path in stage["deps"]]}
+class _Flow(dict[str, Any]):
+    """A mapping written on one line."""
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Dumper.add_representer(_Flow, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data, True))
+
+
+def _dumped(value: Any, indent: int = 0) -> str:
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=120)
+    return "".join(" " * indent + line for line in text.splitlines(keepends=True))
+
+
+def _texts(deps: Iterable[Path], **stage: Any) -> Stage:
+    return {"cmd": stage.pop("cmd"), "deps": list(map(str, deps)), **stage}
 
 
 def _code(made: Iterable[Job]) -> list[Path]:
-    return sorted({path for entries in {job.entries for job in made} for path in source_files(entries)})
+    """The modules that the jobs run; a package by its folder where they run several."""
+    files = {path for entries in {job.entries for job in made} for path in source_files(entries)}
+    used = Counter(path.parts[:2] for path in files)
+    return sorted({Path(*path.parts[:2]) if used[path.parts[:2]] > SEVERAL else path for path in files})
 
 
 def _params(keys: Iterable[tuple[str, str]]) -> list[dict[str, list[str]]]:

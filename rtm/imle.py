@@ -109,7 +109,7 @@ class ImleMethod(Method):
     def _optimizer(self) -> torch.optim.Optimizer:
         kind = torch.optim.AdamW if self.training.optimizer == "adamw" else torch.optim.Adam
         decay = self.training.weight_decay
-        return kind(self.generator.parameters(), self.training.lr, self.training.betas, weight_decay=decay)
+        return kind(self.generator.parameters(), self.training.lr, self.training.betas, weight_decay=decay, fused=True)
 
     def _set_lr(self, step: int) -> None:
         """Linear warm-up, then a factor every so many epochs."""
@@ -162,11 +162,15 @@ class ImleMethod(Method):
         self.matched, distances = _merged(match)
         self.round_numbers = {
             "round": number,
-            "rejected": match.rejected / max(1, match.seen),
+            "rejected": float(distributed.mean(self._share(match))),
             "match_mean": float(distances.mean()),
             "match_max": float(distances.max()),
             "distinct": len(self.matched.unique()) / images,
         }
+
+    def _share(self, match: StreamingMatch) -> Tensor:
+        """Of the pool that was rejected."""
+        return torch.tensor(match.rejected / max(1, match.seen), device=self.setting.device)
 
     def _decode_pool(self, chunk: int) -> Tensor:
         index = torch.arange(self.imle.chunk, device=self.setting.device) + chunk * self.imle.chunk
@@ -186,11 +190,11 @@ class ImleMethod(Method):
 
 
 def _merged(match: StreamingMatch) -> tuple[Tensor, Tensor]:
-    """Each image's nearest latent over all processes; the lower index where two are equally near."""
-    index, distances = match.result()
-    all_index = torch.stack(distributed.gather(index))
-    all_distances = torch.stack(distributed.gather(distances))
-    order = torch.argsort(all_index, dim=0)
-    best = torch.gather(all_distances, 0, order).argmin(0, keepdim=True)
+    """Each image's nearest survivor over all processes; the lower index where two are equally near."""
+    index, squared = torch.stack(distributed.gather(match.index)), torch.stack(distributed.gather(match.squared))
+    if bool((index < 0).all()):
+        match.result()  # raises: everything was rejected, here and elsewhere
+    order = torch.argsort(index, dim=0)
+    best = torch.gather(squared, 0, order).argmin(0, keepdim=True)
     chosen = torch.gather(order, 0, best)
-    return torch.gather(all_index, 0, chosen)[0].cpu(), torch.gather(all_distances, 0, chosen)[0].cpu()
+    return torch.gather(index, 0, chosen)[0].cpu(), torch.gather(squared, 0, chosen)[0].sqrt().cpu()

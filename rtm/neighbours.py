@@ -43,9 +43,10 @@ def _exact_products() -> Iterator[None]:
 
 
 def _product(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """a @ b.T; numpy's OpenBLAS is faster than torch's library on AMD, and no slower elsewhere."""
+    """a @ b.T, on the CPU by numpy, whose OpenBLAS took a tenth less time than torch's library on an AMD processor."""
     if a.device.type == "cpu":
-        np.dot(a.numpy(), b.numpy().T, out=out.numpy())
+        with np.errstate(invalid="ignore"):  # what is not finite is looked for in the result
+            np.dot(a.numpy(), b.numpy().T, out=out.numpy())
     else:
         torch.mm(a, b.T, out=out)
 

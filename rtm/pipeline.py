@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rtm.config import Config, Experiment, load
 from rtm.config.experiments import Resources
 from rtm.config.loading import PARAMS
@@ -82,8 +80,9 @@ def jobs(config: Config) -> dict[str, Job]:
 def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
     """The jobs of all scales by id; what scales share is there once."""
     merged: dict[str, Job] = {}
-    for scale in yaml.safe_load((Path(folder) / "scales.yaml").read_text())["scales"]:
-        for job in jobs(load(scale, folder)).values():
+    paper = load("paper", folder)
+    for scale in paper.params.scales:
+        for job in jobs(paper if scale == "paper" else load(scale, folder)).values():
             known = merged.setdefault(job.id, job)
             if known.params != job.params:
                 raise UserError(f"{folder}/scales.yaml: {scale} changes {job.id}, which it shares; set its `shared`.")

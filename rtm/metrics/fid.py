@@ -13,6 +13,8 @@ import scipy.linalg
 from rtm.errors import UserError
 from rtm.metrics.distances import Floats, Matrix, as_array
 
+ROWS = 8192  # held in float64 at a time
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -31,8 +33,8 @@ class Statistics:
         if count < width:
             return cls(mean, (array - mean) / np.sqrt(count - 1))
         covariance = np.zeros((width, width))
-        for start in range(0, count, 8192):
-            centred = array[start : start + 8192] - mean
+        for start in range(0, count, ROWS):
+            centred = array[start : start + ROWS] - mean
             covariance += centred.T @ centred
         return cls(mean, covariance / (count - 1))
 

@@ -37,12 +37,10 @@ class _Folder:
         self.paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
         if not self.paths:
             raise UserError(f"{folder} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}).")
-        first = _header(self.paths[0])
+        first, (width, height) = self.paths[0].name, _header(self.paths[0])
         for path in self.paths:
-            if _header(path) != first:
-                raise UserError(
-                    f"{path} is {_size(_header(path))} and {self.paths[0].name} {_size(first)}: give one size."
-                )
+            if (size := _header(path)) != (width, height):
+                raise UserError(f"{path} is {size[0]} x {size[1]} px and {first} {width} x {height}: give one size.")
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -1,0 +1,78 @@
+"""A user's mistake is one sentence and exit code 1; help is there for every verb; layers hold."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+VERBS = "fetch reference train sample gallery evaluate latency summary table figure lineage doctor demo schema".split()
+
+
+def rtm(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "rtm.cli", *words], cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str) -> None:
+    answer = rtm(verb, "--help")
+    assert answer.returncode == 0 and f"usage: rtm {verb}" in answer.stdout
+    assert all(len(line) <= 120 for line in answer.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("train cifar10_rtm", "There is no experiment at scale paper named 'cifar10_rtm'; choose one of cifar10_imle"),
+        ("train cifar10_imle_rtm --seed 5", "has no seed 5; choose one of 0"),
+        ("train cifar10_imle_rtm --scale tiny", "choose one of paper, demo, smoke"),
+        ("fetch imagenet", "There is no dataset or network named 'imagenet'"),
+        ("reference digits best", "There is no protocol named 'best'"),
+        ("evaluate digits_rtm --scale demo --protocol paper", "choose one of digits"),
+        ("table tab_cifar", "There is no table at scale paper named 'tab_cifar'; choose one of tab_cifar10"),
+        ("figure fig_x", "There is no figure"),
+        ("lineage why reports/tab_cifar.tex", "Nothing makes reports/tab_cifar.tex; choose one of"),
+        ("lineage accept train/cifar10_imle_rtm", "Say why the results stay the same"),
+    ],
+)
+def test_a_mistake_is_one_sentence(words: str, told: str) -> None:
+    answer = rtm(*words.split())
+    assert answer.returncode == 1
+    assert told in answer.stderr and "Traceback" not in answer.stderr
+    assert answer.stderr.startswith("rtm: ") and len(answer.stderr.strip().splitlines()) == 1
+
+
+def test_outside_the_repository_the_folder_is_named(tmp_path: Path) -> None:
+    answer = rtm("doctor", cwd=tmp_path)
+    assert answer.returncode == 1 and "run from the root of the repository" in answer.stderr
+
+
+LAYERS = [  # module, what it must not bring along
+    ("rtm", ["torch"]),
+    ("rtm.cli", ["torch", "snakemake", "dvc"]),
+    ("rtm.reports.tables", ["torch", "snakemake", "dvc"]),
+    ("rtm.reports.figures", ["torch"]),
+    ("rtm.reports.summary", ["torch"]),
+    ("rtm.lineage", ["torch", "snakemake"]),
+    ("rtm.metrics.protocols", ["rtm.train", "rtm.imle", "rtm.stylegan2"]),
+    ("rtm.train", ["rtm.metrics", "rtm.reports", "rtm.imle"]),
+    ("rtm.imle", ["rtm.metrics", "rtm.stylegan2", "rtm.lineage"]),
+    ("rtm.stylegan2.method", ["rtm.metrics", "rtm.imle", "rtm.decoders", "rtm.lineage"]),
+]
+
+
+@pytest.mark.parametrize(("module", "forbidden"), LAYERS)
+def test_imports_keep_to_their_layer(module: str, forbidden: list[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert not loaded & set(forbidden)
+
+
+def test_the_doctor_names_what_to_do() -> None:
+    answer = rtm("doctor")
+    assert answer.returncode == 0
+    for subject in ("GPU", "faiss", "weights", "data", "LaTeX", "SLURM", "DVC"):
+        assert subject in answer.stdout

@@ -1,0 +1,115 @@
+"""RS-IMLE: the perceptual space is LPIPS, and a round matches, rejects and remembers as the paper says."""
+
+import math
+import warnings
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from torch import Tensor
+
+from rtm.config import Experiment
+from rtm.data.datasets import to_unit
+from rtm.errors import UserError
+from rtm.imle import ImleMethod
+from rtm.perceptual import LPIPS, Embedding, distance
+
+
+def method(folder: Path, **imle: object) -> ImleMethod:
+    chosen = tiny.experiment("shells_imle_rtm", batch=16)
+    assert chosen.recipe.imle is not None
+    recipe = chosen.recipe.model_copy(update={"imle": chosen.recipe.imle.model_copy(update=imle)})
+    return ImleMethod(tiny.setting(folder, Experiment(**{**vars(chosen), "recipe": recipe})))
+
+
+@pytest.fixture(scope="module")
+def vgg_lpips() -> tuple[LPIPS, torch.nn.Module]:
+    """Ours and the package's, with the same random VGG16 and the package's own heads."""
+    import lpips
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the package still calls torchvision's old arguments
+        theirs = lpips.LPIPS(net="vgg", pnet_rand=True, verbose=False).eval()
+    layers = [layer for part in range(1, 6) for layer in getattr(theirs.net, f"slice{part}")]
+    heads = [getattr(theirs, f"lin{layer}").model[1].weight.detach() for layer in range(5)]
+    return LPIPS(torch.nn.Sequential(*layers), heads), theirs
+
+
+def test_the_perceptual_term_is_lpips(vgg_lpips: tuple[LPIPS, torch.nn.Module]) -> None:
+    ours, theirs = vgg_lpips
+    x, y = torch.rand(2, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    with torch.no_grad():
+        torch.testing.assert_close(distance(ours(x), ours(y)), theirs(x, y).flatten(), rtol=1e-4, atol=1e-6)
+
+
+def test_matching_features_are_unit_vectors_of_the_asked_size(vgg_lpips: tuple[LPIPS, torch.nn.Module]) -> None:
+    images = torch.rand(4, 3, 32, 32) * 2 - 1
+    phi = Embedding(vgg_lpips[0], 32, 50, 0, torch.device("cpu"))
+    features = phi(images)
+    assert features.shape == (4, 50)
+    torch.testing.assert_close(features.norm(dim=1), torch.ones(4))
+    assert torch.equal(features, Embedding(vgg_lpips[0], 32, 50, 0, torch.device("cpu"))(images))
+    assert not torch.allclose(features, Embedding(vgg_lpips[0], 32, 50, 1, torch.device("cpu"))(images))
+
+
+def pool_distances(imle: ImleMethod) -> Tensor:
+    """The n x m matrix that the real thing never builds, in float64."""
+    data = imle.embedding(to_unit(torch.tensor(imle.setting.images.pixels).permute(0, 3, 1, 2)))
+    chunks = math.ceil(imle.imle.pool * len(imle.setting.images) / imle.imle.chunk)
+    with torch.no_grad():
+        pool = torch.cat([imle.embedding(imle._decode_pool(chunk)) for chunk in range(chunks)])
+    return torch.cdist(data.double(), pool.double())
+
+
+def test_a_round_is_rejection_then_the_nearest_survivor(tmp_path: Path) -> None:
+    imle = method(tmp_path, pool=4.0, epsilon=0.0)
+    imle.round = 0
+    distances = pool_distances(imle)
+    epsilon = float(distances.amin(0).quantile(0.3))  # rejects a third
+    imle = method(tmp_path, pool=4.0, epsilon=epsilon)
+    imle._start_round(0)
+    rejected = distances.amin(0) < epsilon
+    expected = distances.masked_fill(rejected, math.inf)
+    chosen = expected.gather(1, imle.matched[:, None])[:, 0]
+    torch.testing.assert_close(chosen, expected.amin(1), rtol=0, atol=1e-6)
+    assert imle.round_numbers["rejected"] == pytest.approx(float(rejected.double().mean()))
+    assert imle.round_numbers["match_mean"] == pytest.approx(float(expected.amin(1).mean()), rel=1e-5)
+    assert imle.round_numbers["distinct"] == len(set(imle.matched.tolist())) / len(imle.matched)
+
+
+def test_when_everything_is_rejected_the_numbers_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"All \d+ pool samples were rejected.*set epsilon below"):
+        method(tmp_path, epsilon=3.0).step(0)
+
+
+def test_a_round_lasts_as_long_as_it_should(tmp_path: Path) -> None:
+    imle = method(tmp_path, refresh=2)  # 48 images in batches of 16: 3 steps an epoch
+    assert [imle._round_of(step) for step in (0, 5, 6, 11, 12)] == [0, 0, 1, 1, 2]
+
+
+def test_matched_latents_are_the_pools_moved_a_little(tmp_path: Path) -> None:
+    imle = method(tmp_path, perturb=0.0)
+    imle._start_round(0)
+    index = torch.arange(6)
+    z, noise = imle._matched_latents(index)
+    again, same_noise = imle._matched_latents(index)
+    assert torch.equal(z, again) and torch.equal(noise(8), same_noise(8))
+    moved, _ = method_with(imle, perturb=0.001)._matched_latents(index)
+    assert 0 < (moved - z).abs().max() < 0.01
+
+
+def method_with(imle: ImleMethod, **changes: object) -> ImleMethod:
+    imle.imle = imle.imle.model_copy(update=changes)
+    return imle
+
+
+def test_the_learning_rate_warms_up_and_decays(tmp_path: Path) -> None:
+    imle = method(tmp_path)
+    imle.training = imle.training.model_copy(update={"lr": 1.0, "warmup": 4, "decay": 0.5, "decay_epochs": 2})
+
+    def rate(step: int) -> float:
+        imle._set_lr(step)
+        return float(imle.optimizers["generator"].param_groups[0]["lr"])
+
+    assert [rate(step) for step in (0, 1, 3, 5, 6, 11, 12)] == [0.25, 0.5, 1.0, 1.0, 0.5, 0.5, 0.25]
