@@ -20,7 +20,7 @@ from rtm.files import atomic
 from rtm.progress import progress
 from rtm.randomness import permutation, seed_of
 
-SEED, STEPS, BATCH, FEATURES, CLASSES = 0, 400, 64, 64, 10
+SEED, STEPS, BATCH, FEATURES, CLASSES = 0, 500, 64, 64, 10
 
 
 class DigitClassifier(nn.Module):
@@ -29,10 +29,10 @@ class DigitClassifier(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.convolutions = nn.ModuleList(
-            [nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.Conv2d(64, 64, 3, padding=1)]
+            [nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.Conv2d(32, 32, 3, padding=1)]
         )
         self.pool = nn.AdaptiveAvgPool2d(2)
-        self.features = nn.Linear(4 * 64, FEATURES)
+        self.features = nn.Linear(4 * 32, FEATURES)
         self.logits = nn.Linear(FEATURES, CLASSES)
 
     def maps(self, images: Tensor) -> list[Tensor]:

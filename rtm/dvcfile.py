@@ -4,6 +4,7 @@ An experiment needs no new text here (DVC's foreach follows params/), but DVC ca
 experiments a table names, nor from rtm/ which modules a stage runs.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import yaml
 
 from rtm.config import Config, load
+from rtm.config.loading import PARAMS
 from rtm.errors import UserError
 from rtm.files import write_text
 from rtm.layout import Layout
@@ -32,13 +34,14 @@ Stage = dict[str, Any]
 
 def render() -> str:
     stages: dict[str, Stage] = {}
-    files = []
+    files: list[str] = []
     for scale in SCALES:
         config = load(scale)
-        files.append(f"params/{config.scale.experiments}.yaml")
+        files += map(str, _files_of(config.scale.experiments))
         stages |= _Stages(config).stages()
     texts = [_dumped({name: stage}, indent=2) for name, stage in stages.items()]
-    return HEADER + _dumped({"vars": files}) + "\nstages:\n" + "\n".join(texts)
+    shown = {"params": list(map(str, _files_of("datasets", "protocols", "published")))}  # by `dvc params diff`
+    return HEADER + _dumped({"vars": files}) + _dumped(shown) + "\nstages:\n" + "\n".join(texts)
 
 
 def write() -> None:
@@ -73,11 +76,10 @@ class _Stages:
     def train(self) -> Stage:
         key = "${key}"
         selects = any("selection" in job.params for job in self.of("train"))
-        selection = [("protocols", "protocols")] if selects else []
         return self.each(
             cmd=f"rtm lineage run {self.root}train/{key}",
-            deps=_code(self.of("train")),
-            params=self.params(("datasets", "datasets"), ("models", "decoders"), *selection),
+            deps=[*_code(self.of("train")), *_files_of("datasets", "decoders", *(["protocols"] if selects else []))],
+            params=self.params("recipes.${item.recipe}", "mappers.${item.mapper}"),
             outs=[
                 self.out(self.layout.checkpoint(key, 0).parent, cache=True),
                 self.out(self.layout.receipt("train", key).with_suffix("")),
@@ -87,7 +89,6 @@ class _Stages:
 
     def evaluate(self) -> Stage:
         key, receipt = "${key}", self.layout.receipt
-        # git keeps these of the paper
         common = sorted(set.intersection(*self.protocols()))
         kept = [*(self.layout.metrics(key, protocol, 0).parent for protocol in common), self.layout.latency(key)]
         receipts = [receipt("evaluate", key).with_suffix(""), receipt("latency", key), receipt("summary", key)]
@@ -95,10 +96,11 @@ class _Stages:
             cmd=f"rtm lineage run {self.root}summary/{key}",
             deps=[
                 *_code(self.of("reference", "sample", "evaluate", "latency", "summary")),
+                *_files_of("protocols"),
                 self.layout.checkpoint(key, 0).parent,
             ],
-            params=self.params(("datasets", "datasets"), ("models", "decoders"), ("protocols", "protocols")),
-            outs=[self.out(path) for path in [*(kept if self.cached else []), *receipts]],
+            params=self.params("recipes.${item.recipe}"),
+            outs=[self.out(path) for path in [*(kept if self.cached else []), *receipts]],  # git keeps the paper's
             metrics=[self.out(self.layout.summary(key))],
         )
 
@@ -106,8 +108,8 @@ class _Stages:
         key = "${key}"
         return self.each(
             cmd=f"rtm lineage run {self.root}gallery/{key}",
-            deps=[*_code(self.of("gallery")), self.layout.checkpoint(key, 0).parent],
-            params=self.params(("datasets", "datasets"), ("models", "decoders")),
+            deps=[*_code(self.of("gallery")), *_files_of("protocols"), self.layout.checkpoint(key, 0).parent],
+            params=self.params(),
             outs=[
                 self.out(self.layout.gallery(key, 0).parent, cache=True),
                 self.out(self.layout.receipt("gallery", key).with_suffix("")),
@@ -121,26 +123,17 @@ class _Stages:
         """A stage for every experiment of params/."""
         return {"foreach": f"${{{self.config.scale.experiments}}}", "do": _texts(**stage)}
 
-    def params(self, *extra: tuple[str, str]) -> list[dict[str, list[str]]]:
-        """What an experiment's stages read: the entry, its recipe and mapper, and whole sections."""
-        section = self.config.scale.experiments
-        keys = [
-            (section, f"{section}.${{key}}"),
-            ("recipes", "recipes.${item.recipe}"),
-            ("models", "mappers.${item.mapper}"),
-            *extra,
-        ]
-        if self.config.scale.overrides:
-            keys.append(("scales", f"scales.{self.config.scale_name}.overrides"))
-        return _params(keys)
+    def params(self, *keys: str) -> list[dict[str, list[str]]]:
+        """The experiment's entry and what else its stages read by name."""
+        overrides = [f"scales.{self.config.scale_name}.overrides"] if self.config.scale.overrides else []
+        return _params(f"{self.config.scale.experiments}.${{key}}", *keys, *overrides)
 
     def table(self, job: Job) -> Stage:
-        keys = [("tables", f"tables.{job.name}"), ("protocols", "protocols"), ("published", "published")]
         kept = job.outputs if self.cached else job.outputs[:1]  # git keeps the others, and the receipt tells them
         return _texts(
             cmd=f"rtm lineage run {job.id}",
-            deps=[*_code([job]), *self.results([job])],
-            params=_params(keys),
+            deps=[*_code([job]), *_files_of("protocols", "published"), *self.results([job])],
+            params=_params(f"tables.{job.name}"),
             outs=[self.out(path) for path in (*kept, job.receipt)],
         )
 
@@ -149,8 +142,7 @@ class _Stages:
         figures = self.of("figure")
         return _texts(
             cmd=f"rtm lineage run {self.root}figure",
-            deps=[*_code(figures), *self.results(figures)],
-            params=_params([("figures", "figures")]),
+            deps=[*_code(figures), *_files_of("figures", "tables", "published"), *self.results(figures)],
             outs=[self.out(figures[0].outputs[0].parent), self.out(figures[0].receipt.parent)],
         )
 
@@ -204,8 +196,15 @@ def _code(made: Iterable[Job]) -> list[Path]:
     return sorted({Path(*path.parts[:2]) if used[path.parts[:2]] > SEVERAL else path for path in files})
 
 
-def _params(keys: Iterable[tuple[str, str]]) -> list[dict[str, list[str]]]:
+def _params(*keys: str) -> list[dict[str, list[str]]]:
     files: dict[str, list[str]] = {}
-    for file, key in keys:
-        files.setdefault(f"params/{file}.yaml", []).append(key)
+    for key in keys:
+        (file,) = _files_of(key.split(".")[0])
+        files.setdefault(str(file), []).append(key)
     return [{file: read} for file, read in files.items()]
+
+
+def _files_of(*sections: str) -> list[Path]:
+    """The files of sections that a stage reads whole: DVC hashes a file once, but reads its parameters for each stage."""
+    texts = {path: path.read_text() for path in sorted(PARAMS.glob("*.yaml"))}
+    return [path for path, text in texts.items() if any(re.search(rf"^{name}:", text, re.M) for name in sections)]

@@ -76,6 +76,7 @@ class ImleMethod(Method):
         self.data_features: Tensor | None = None  # (n, d_phi), made when first needed
         self.round = -1
         self.matched = torch.zeros(len(setting.images), dtype=torch.int64)  # pool index of each image
+        self.z = torch.empty(0)  # (n, dim): the matched latents
         self.round_numbers: dict[str, Tensor | float] = {}
 
     def step(self, step: int) -> dict[str, Tensor | float]:
@@ -105,6 +106,7 @@ class ImleMethod(Method):
 
     def load_extra(self, extra: dict[str, Any]) -> None:
         self.round, self.matched, self.round_numbers = extra["round"], extra["matched"].cpu(), extra["numbers"]
+        self.z = self._matched_latents()
 
     def _optimizer(self) -> torch.optim.Optimizer:
         kind = torch.optim.AdamW if self.training.optimizer == "adamw" else torch.optim.Adam
@@ -130,9 +132,9 @@ class ImleMethod(Method):
         """LPIPS + 0.1 MSE between images and what their latents give (Eq. 1)."""
         device = self.setting.device
         real = self.setting.images.batch(index, device)
-        z, noise = self._matched_latents(index)
+        noise = noise_of(self._seed("pool", self.round), self.matched[index].to(device))
         with torch.autocast(device.type, torch.bfloat16, enabled=self.training.precision == "bfloat16"):
-            fake: Tensor = self.generator(z, noise=noise)
+            fake: Tensor = self.generator(self.z[index.to(device)], noise=noise)
         fake = fake.float()
         with torch.no_grad():
             target = self.maps(real)
@@ -140,12 +142,12 @@ class ImleMethod(Method):
         pixels = (fake - real).square().mean((1, 2, 3))
         return (perceptual + self.imle.mse * pixels).mean()
 
-    def _matched_latents(self, index: Tensor) -> tuple[Tensor, Noise]:
-        """The pool latent of each image, moved a little so that no latent is learned by heart, and its own noise."""
+    def _matched_latents(self) -> Tensor:
+        """The pool latent of each image, moved a little so that none is learned by heart (n, dim)."""
         device, dim = self.setting.device, self.setting.experiment.recipe.dim
-        pool, pool_seed = self.matched[index].to(device), self._seed("pool", self.round)
-        moved = self.imle.perturb * normal(self._seed("perturb", self.round), index.to(device), dim)
-        return latents(pool_seed, pool, dim) + moved, noise_of(pool_seed, pool)
+        z = latents(self._seed("pool", self.round), self.matched.to(device), dim)
+        moved = normal(self._seed("perturb", self.round), torch.arange(len(z), device=device), dim)
+        return z + self.imle.perturb * moved
 
     @torch.no_grad()
     def _start_round(self, number: int) -> None:
@@ -160,6 +162,7 @@ class ImleMethod(Method):
         for chunk in mine:
             match.update(self.embedding(self._decode_pool(chunk)), chunk * self.imle.chunk)
         self.matched, distances = _merged(match)
+        self.z = self._matched_latents()
         self.round_numbers = {
             "round": number,
             "rejected": float(distributed.mean(self._share(match))),

@@ -229,9 +229,13 @@ def main(verb: str, *words: str) -> None:
         names = {"evaluate": "{0}/{--protocol}/seed{--seed}", "reference": "{0}/{1}"}
         seeded = names.get(verb, "{0}/seed{--seed}" if "--seed" in words else "{0}")
         job = jobs(load(options["--scale"]))[f"{verb}/{seeded.format(*words, **options)}"]
-        with recorded(job):
+        with recorded(job) as recording:
+            recording.facts["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
             with open(Path.cwd().parent / f"{Path.cwd().name}.ran", "a") as file:
                 file.write(f"{job.id}\n")
+            if verb == "train" and Path("stop").exists():
+                Path("stop").unlink()
+                sys.exit(75)  # as before its walltime
             make(job)
     except UserError as error:
         sys.exit(str(error))

@@ -12,6 +12,7 @@ from torch import Tensor
 from rtm.config import Experiment
 from rtm.data.datasets import to_unit
 from rtm.errors import UserError
+from rtm.generator import latents
 from rtm.imle import ImleMethod
 from rtm.perceptual import LPIPS, Embedding, distance
 
@@ -89,19 +90,12 @@ def test_a_round_lasts_as_long_as_it_should(tmp_path: Path) -> None:
 
 
 def test_matched_latents_are_the_pools_moved_a_little(tmp_path: Path) -> None:
-    imle = method(tmp_path, perturb=0.0)
-    imle._start_round(0)
-    index = torch.arange(6)
-    z, noise = imle._matched_latents(index)
-    again, same_noise = imle._matched_latents(index)
-    assert torch.equal(z, again) and torch.equal(noise(8), same_noise(8))
-    moved, _ = method_with(imle, perturb=0.001)._matched_latents(index)
-    assert 0 < (moved - z).abs().max() < 0.01
-
-
-def method_with(imle: ImleMethod, **changes: object) -> ImleMethod:
-    imle.imle = imle.imle.model_copy(update=changes)
-    return imle
+    still, moved = method(tmp_path, perturb=0.0), method(tmp_path, perturb=0.001)
+    for imle in (still, moved):
+        imle._start_round(0)
+    assert torch.equal(still.matched, moved.matched)
+    assert torch.equal(still.z, latents(still._seed("pool", 0), still.matched, still.z.shape[1]))
+    assert 0 < (moved.z - still.z).abs().max() < 0.01
 
 
 def test_the_learning_rate_warms_up_and_decays(tmp_path: Path) -> None:

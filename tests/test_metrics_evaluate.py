@@ -117,7 +117,8 @@ def test_other_files_are_told(tmp_path: Path) -> None:
 def seen(count: int, seed: int, logits: bool = True, weights: str = "one") -> ImageSet:
     rng = np.random.default_rng(seed)
     quality = FeatureSet(
-        rng.normal(size=(count, 6)).astype(np.float32), rng.normal(size=(count, 4)).astype(np.float32) if logits else None
+        rng.normal(size=(count, 6)).astype(np.float32),
+        rng.normal(size=(count, 4)).astype(np.float32) if logits else None,
     )
     return ImageSet(quality, FeatureSet(rng.normal(size=(count, 5)).astype(np.float32), None), {"inception": weights})
 
@@ -178,9 +179,7 @@ def demo(tmp_path: Path) -> tuple[Config, Layout, Pixels]:
     return config, layout, images
 
 
-def test_images_from_elsewhere_are_measured_like_our_own(
-    demo: tuple[Config, Layout, Pixels], tmp_path: Path
-) -> None:
+def test_images_from_elsewhere_are_measured_like_our_own(demo: tuple[Config, Layout, Pixels], tmp_path: Path) -> None:
     config, layout, images = demo
     folder = write_folder(tmp_path / "samples", images[:150])
     result = evaluate_images(config, layout, folder, "digits", "digits", resamples=20, memorised=True)

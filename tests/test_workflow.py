@@ -52,7 +52,7 @@ def test_a_clone_has_nothing_to_do(finished: Repository, cache: str) -> None:
     clone.run("dvc", "config", "--local", "cache.type", cache)
     assert clone.planned("all") == NOTHING  # tables are there, weights need not be
     clone.run("dvc", "pull", "-q")
-    assert clone.planned() == NOTHING
+    assert clone.planned("all") == NOTHING
     assert "up to date" in clone.run("dvc", "status")
 
 

@@ -98,11 +98,11 @@ def _chunks(count: int, width: int) -> Iterator[slice]:
 def _identity(arrays: list[NDArray[np.floating]]) -> list[Ints]:
     """Number the rows of all arrays so that equal rows have equal numbers (by a 128-bit hash)."""
     numbers: dict[bytes, int] = {}
+    common = np.result_type(*arrays)
 
     def number(row: NDArray[np.floating]) -> int:
-        return numbers.setdefault(
-            hashlib.blake2b(row.astype(np.float64).tobytes(), digest_size=16).digest(), len(numbers)
-        )
+        row = row.astype(common, copy=False)
+        return numbers.setdefault(hashlib.blake2b(row.tobytes(), digest_size=16).digest(), len(numbers))
 
     return [np.fromiter((number(row) for row in array), np.int64, len(array)) for array in arrays]
 

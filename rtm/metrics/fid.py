@@ -6,6 +6,7 @@ features themselves, so that the zero eigenvalues, whose roots are mostly roundi
 """
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import scipy.linalg
@@ -32,11 +33,10 @@ class Statistics:
         mean = array.mean(axis=0, dtype=np.float64)
         if count < width:
             return cls(mean, (array - mean) / np.sqrt(count - 1))
-        covariance = np.zeros((width, width))
-        for start in range(0, count, ROWS):
-            centred = array[start : start + ROWS] - mean
-            covariance += centred.T @ centred
-        return cls(mean, covariance / (count - 1))
+        parts = (array[start : start + ROWS] - mean for start in range(0, count, ROWS))
+        covariance = reduce(np.add, (part.T @ part for part in parts))
+        covariance /= count - 1
+        return cls(mean, covariance)
 
     @property
     def full(self) -> bool:
@@ -69,7 +69,7 @@ def _trace_of_root(a: Statistics, b: Statistics) -> float:
     """tr (S1 S2)^1/2."""
     if a.full and b.full:
         try:  # type 2: the eigenvalues of S1 S2 by Cholesky of S2 and the symmetric L^T S1 L
-            values = scipy.linalg.eigh(a.spread, b.spread, type=2, eigvals_only=True, check_finite=False)
+            values = scipy.linalg.eigh(a.spread, b.spread, type=2, eigvals_only=True, driver="gv", check_finite=False)
             return float(np.sqrt(np.maximum(values, 0)).sum())
         except np.linalg.LinAlgError:
             pass  # S2 is singular: a constant feature

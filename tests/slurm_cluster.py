@@ -1,0 +1,140 @@
+"""A private SLURM of one node on loopback, with made-up GPUs: no system service, account or file is touched."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo")
+SEARCHED = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+GPUS = 8
+SETTINGS = """\
+ClusterName=private
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmdPort={daemon}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.id
+SlurmdPidFile={folder}/slurmd.id
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SlurmdParameters=config_overrides
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0
+GresTypes=gpu
+ReturnToService=2
+EnforcePartLimits=ALL
+KillWait=5
+JobRequeue=1
+NodeName=node NodeHostname={host} NodeAddr=127.0.0.1 CPUs=64 RealMemory=500000 Gres=gpu:h100:{gpus} State=UNKNOWN
+PartitionName=main Nodes=node Default=YES MaxTime=1440 DefaultTime=10 State=UP
+"""
+
+
+def missing() -> str:
+    """What keeps a cluster from starting here; empty if nothing does."""
+    absent = [name for name in PROGRAMS if not shutil.which(name, path=SEARCHED)]
+    return f"SLURM is not installed: {', '.join(absent)} missing (Debian: slurm-wlm, munge)" if absent else ""
+
+
+@contextmanager
+def cluster() -> Iterator[dict[str, str]]:
+    """Start it, yield the environment that its clients need, and end it with all its jobs."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short: sockets have short names
+    processes: list[subprocess.Popen[bytes]] = []
+    environment = _configured(folder)
+    try:
+        for command in _daemons(folder):
+            with open(folder / f"{command[0]}.out", "wb") as out:
+                processes.append(subprocess.Popen(command, env=environment, stdout=out, stderr=out))
+            if command[0] == "munged":
+                _until(lambda: (folder / "munge.socket").exists(), "munged", folder)
+        _until(lambda: _asked(environment, "sinfo", "-h", "-o", "%T") == "idle", "slurmd", folder)
+        yield environment
+    finally:
+        _asked(environment, "scancel", "--full", "--partition=main")
+        _wait(lambda: not _asked(environment, "squeue", "-h"), seconds=15)
+        for process in reversed(processes):
+            process.terminate()
+        for process in reversed(processes):
+            _ended(process)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _configured(folder: Path) -> dict[str, str]:
+    controller, daemon = _free_ports(2)
+    host = socket.gethostname().split(".")[0]
+    user = os.environ.get("USER") or subprocess.check_output(["id", "-un"], text=True).strip()
+    for name in ("state", "spool", "bin"):
+        (folder / name).mkdir()
+    for number in range(GPUS):
+        (folder / f"gpu{number}").symlink_to("/dev/null")
+    (folder / "munge.key").touch(mode=0o600)
+    (folder / "munge.key").write_bytes(os.urandom(128))
+    gpus = f"AutoDetect=off\nNodeName=node Name=gpu Type=h100 File={folder}/gpu[0-{GPUS - 1}]\n"
+    (folder / "gres.conf").write_text(gpus)
+    values = {"folder": folder, "host": host, "user": user, "controller": controller, "daemon": daemon, "gpus": GPUS}
+    (folder / "slurm.conf").write_text(SETTINGS.format(**values))
+    # the step inside a job is started without SLURM_CONF
+    srun = folder / "bin/srun"
+    srun.write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which("srun", path=SEARCHED)} "$@"\n')
+    srun.chmod(0o755)
+    return {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf", "PATH": f"{folder}/bin:{SEARCHED}"}
+
+
+def _daemons(folder: Path) -> list[list[str]]:
+    munge = ["--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key"]
+    munge += [f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
+    return [["munged", *munge], ["slurmctld", "-D", "-c"], ["slurmd", "-D", "-N", "node"]]
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports: list[int] = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _asked(environment: dict[str, str], *command: str) -> str:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    return done.stdout.strip()
+
+
+def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return met
+
+
+def _until(condition: Callable[[], bool], name: str, folder: Path) -> None:
+    if not _wait(condition, seconds=30):
+        told = "".join(path.read_text(errors="replace")[-2000:] for path in sorted(folder.glob("*.log")))
+        raise RuntimeError(f"{name} did not come up:\n{told}")
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(timeout=15)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

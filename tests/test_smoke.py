@@ -1,0 +1,64 @@
+"""All seven tables and all figures of the paper from one command, every experiment real and tiny."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rtm.config import load
+
+ROOT = Path(__file__).parents[1]
+CONFIG = load("smoke", ROOT / "params")
+
+
+def snakemake(folder: Path, *words: str) -> str:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["snakemake", *words], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("smoke")
+    for name in ("Snakefile", "workflow", "profiles", "params", "rtm"):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    snakemake(folder, "--cores", "2", "smoke")
+    return folder
+
+
+def test_every_table_is_there_with_measured_numbers(made: Path) -> None:
+    assert len(CONFIG.tables) == 7
+    for name in CONFIG.tables:
+        tex = (made / f"smoke/reports/{name}.tex").read_text()
+        assert r"\toprule" in tex and r"\bottomrule" in tex
+        chain = json.loads((made / f"smoke/reports/{name}.lineage.json").read_text())
+        assert chain
+
+
+def test_every_figure_is_there(made: Path) -> None:
+    assert CONFIG.figures
+    for name in CONFIG.figures:
+        for suffix in (".pdf", ".png"):
+            assert (made / f"smoke/reports/figures/{name}{suffix}").stat().st_size > 1000
+
+
+def test_every_experiment_left_its_chain(made: Path) -> None:
+    for experiment in CONFIG.experiments.values():
+        metrics = json.loads((made / f"smoke/results/{experiment.name}/metrics.json").read_text())
+        for protocol in experiment.recipe.evaluation.protocols:
+            assert metrics[protocol]["fid"] > 0 and 0 <= metrics[protocol]["recall"] <= 1
+        assert (made / f"smoke/lineage/train/{experiment.name}/seed0.json").exists()
+    assert not list((made / "smoke/samples").glob("*/*"))  # temporary
+
+
+def test_a_second_run_has_nothing_to_do(made: Path) -> None:
+    assert "Nothing to be done" in snakemake(made, "-n", "smoke")
