@@ -9,7 +9,7 @@ demo: $(BIN)/.installed
 	rtm demo
 
 test: lint
-	pytest -q
+	OMP_NUM_THREADS=1 pytest -q -n auto --dist loadfile
 
 lint: $(BIN)/.installed
 	ruff check .
@@ -22,6 +22,7 @@ install: $(BIN)/.installed
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "RTM needs Python 3.11 or newer: make PYTHON=python3.12 demo")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing into .venv: several GB, a few minutes."
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --quiet --editable '.[dev]'
 	touch $@
 

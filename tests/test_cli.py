@@ -7,7 +7,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-VERBS = "fetch reference train sample gallery evaluate latency summary table figure lineage doctor demo schema".split()
+VERBS = [
+    "fetch",
+    "reference",
+    "train",
+    "sample",
+    "gallery",
+    "evaluate",
+    "latency",
+    "summary",
+    "table",
+    "figure",
+    "lineage",
+    "doctor",
+    "demo",
+    "schema",
+]
 
 
 def rtm(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

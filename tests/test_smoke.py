@@ -1,37 +1,20 @@
 """All seven tables and all figures of the paper from one command, every experiment real and tiny."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from copies import ROOT, copied, run
 
 from rtm.config import load
 
-ROOT = Path(__file__).parents[1]
 CONFIG = load("smoke", ROOT / "params")
-
-
-def snakemake(folder: Path, *words: str) -> str:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(["snakemake", *words], cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-5000:]
-    return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("smoke")
-    for name in ("Snakefile", "workflow", "profiles", "params", "rtm"):
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, folder / name)
-    snakemake(folder, "--cores", "2", "smoke")
+    folder = copied(tmp_path_factory.mktemp("smoke"))
+    run(folder, "snakemake", "--cores", "2", "smoke")
     return folder
 
 
@@ -61,4 +44,4 @@ def test_every_experiment_left_its_chain(made: Path) -> None:
 
 
 def test_a_second_run_has_nothing_to_do(made: Path) -> None:
-    assert "Nothing to be done" in snakemake(made, "-n", "smoke")
+    assert "Nothing to be done" in run(made, "snakemake", "-n", "smoke")

