@@ -111,15 +111,35 @@ def gallery(arguments: Arguments) -> None:
 
 
 def evaluate(arguments: Arguments) -> None:
-    """Measure an experiment's samples under a protocol."""
+    """Measure an experiment's samples, or any folder or array of images, under a protocol."""
+    context, protocol = Context(arguments), arguments.protocol
+    if arguments.dataset:
+        _evaluate_images(context, arguments)
+        return
     from rtm.metrics.protocols import write_metrics
 
-    context, seed, protocol = Context(arguments), arguments.seed, arguments.protocol
-    experiment = context.experiment(arguments.experiment, seed)
+    experiment = context.experiment(arguments.subject, arguments.seed)
     known = {name: name for name in experiment.recipe.evaluation.protocols}
     pick(known, protocol, f"protocol of {experiment.name}")
-    with context.recorded("evaluate", f"{experiment.name}/{protocol}/seed{seed}"):
-        write_metrics(context.config, context.layout, experiment, protocol, seed)
+    with context.recorded("evaluate", f"{experiment.name}/{protocol}/seed{arguments.seed}"):
+        write_metrics(context.config, context.layout, experiment, protocol, arguments.seed)
+
+
+def _evaluate_images(context: Context, arguments: Arguments) -> None:
+    """Somebody else's samples, printed as JSON."""
+    from rtm.metrics.evaluate import evaluate_images
+
+    measured = evaluate_images(
+        context.config,
+        context.layout,
+        Path(arguments.subject),
+        arguments.dataset,
+        arguments.protocol,
+        arguments.bootstrap,
+        arguments.memorisation,
+        arguments.held_out,
+    )
+    print(json.dumps(measured, indent=2))
 
 
 def latency(arguments: Arguments) -> None:
@@ -221,9 +241,9 @@ def _parser() -> argparse.ArgumentParser:
     referring = verb(reference)
     referring.add_argument("dataset", help="a name in params/datasets.yaml")
     referring.add_argument("protocol", help="a name in params/protocols.yaml")
-    for call in (train, sample, gallery, evaluate):
+    for call in (train, sample, gallery):
         of_experiment(call).add_argument("--seed", type=int, default=0, help="which of its seeds (default 0)")
-    verbs.choices["evaluate"].add_argument("--protocol", required=True, help="a name in params/protocols.yaml")
+    _add_evaluation(verb(evaluate))
     of_experiment(latency)
     of_experiment(summary)
     tabling = verb(table)
@@ -239,6 +259,16 @@ def _parser() -> argparse.ArgumentParser:
     demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="how many to use (default: all)")
     verb(print_schema, "schema")
     return parser
+
+
+def _add_evaluation(evaluating: argparse.ArgumentParser) -> None:
+    evaluating.add_argument("subject", help="an experiment or, with --dataset, a folder of images, .npy or .npz")
+    evaluating.add_argument("--protocol", required=True, help="a name in params/protocols.yaml")
+    evaluating.add_argument("--seed", type=int, default=0, help="which of the experiment's seeds (default 0)")
+    evaluating.add_argument("--dataset", help="compare images of any origin with this dataset, and print the metrics")
+    evaluating.add_argument("--bootstrap", type=int, default=0, metavar="N", help="intervals from N resamples")
+    evaluating.add_argument("--memorisation", action="store_true", help="look for copies of training images")
+    evaluating.add_argument("--held-out", type=Path, help="images that were not trained on, for --memorisation")
 
 
 def main() -> None:

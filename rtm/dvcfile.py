@@ -205,6 +205,6 @@ def _params(*keys: str) -> list[dict[str, list[str]]]:
 
 
 def _files_of(*sections: str) -> list[Path]:
-    """The files of sections that a stage reads whole: DVC hashes a file once, but reads its parameters for each stage."""
+    """The files of sections that stages read whole: DVC hashes a file once, and parses parameters for every stage."""
     texts = {path: path.read_text() for path in sorted(PARAMS.glob("*.yaml"))}
     return [path for path, text in texts.items() if any(re.search(rf"^{name}:", text, re.M) for name in sections)]

@@ -1,9 +1,11 @@
 """RS-IMLE (Sec. 3.1): draw a pool, reject, match every image to a latent, train on the pairs, draw again.
 
-Pool latent j of round r is a function of (seed, r, j), so a round is remembered as one integer for each image.
+Latent j of pool r is number r * m + j of one endless sequence that depends on the seed alone, so what a round found is
+remembered as one integer for each image.
 """
 
 import math
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ from rtm.data.sampler import batch_of
 from rtm.decoders import Decoder
 from rtm.generator import Noise, build_mapper, latents, noise_of
 from rtm.mappers import RTM
-from rtm.neighbours import StreamingMatch
+from rtm.neighbours import ApproximateMatch, StreamingMatch, inverted_file
 from rtm.perceptual import Embedding, distance, load_maps
 from rtm.progress import track
 from rtm.randomness import normal, seed_of
@@ -70,42 +72,48 @@ class ImleMethod(Method):
         self.networks = nn.ModuleDict({"generator": self.generator})
         self.optimizers = {"generator": self._optimizer()}
         self.maps = load_maps(self.imle.perceptual, setting.weights).to(device)
-        self.embedding = Embedding(
-            self.maps, experiment.dataset.resolution, self.imle.projection, seed_of(setting.seed, "phi"), device
-        )
-        self.data_features: Tensor | None = None  # (n, d_phi), made when first needed
-        self.round = -1
-        self.matched = torch.zeros(len(setting.images), dtype=torch.int64)  # pool index of each image
+        resolution, phi_seed = experiment.dataset.resolution, seed_of(setting.seed, "phi")
+        self.embedding = Embedding(self.maps, resolution, self.imle.projection, phi_seed, device)
+        self.n = len(setting.images)
+        self.m = math.ceil(self.imle.pool * self.n / self.imle.chunk) * self.imle.chunk
+        self.epoch, self.rounds = -1, 0
+        self.matched = torch.zeros(self.n, dtype=torch.int64)  # latent of each image: round * m + number in its pool
+        self.age = torch.zeros(self.n, dtype=torch.int64)  # epochs since it was matched
+        self.thresholds = torch.full((self.n,), self.imle.adaptive.initial if self.imle.adaptive else 0.0)
         self.z = torch.empty(0)  # (n, dim): the matched latents
-        self.round_numbers: dict[str, Tensor | float] = {}
+        self.numbers: dict[str, Tensor | float] = {}  # of the last round
 
     def step(self, step: int) -> dict[str, Tensor | float]:
         """One step of Adam on the loss of Eq. 1 over this step's pairs."""
-        due = self._round_of(step)
-        if due != self.round:
-            self._start_round(due)
+        epoch = step * self.training.batch // self.n
+        if epoch != self.epoch:
+            self._start_epoch(epoch)
         self._set_lr(step)
-        batch = batch_of(self.setting.seed, step, self.training.batch, len(self.setting.images))
+        batch = batch_of(self.setting.seed, step, self.training.batch, self.n)
         parts = distributed.share(batch).chunk(self.training.accumulate)
         optimizer = self.optimizers["generator"]
         optimizer.zero_grad()
         total = torch.zeros((), device=self.setting.device)
         for part in parts:
-            loss = self._loss(part) / len(parts)
+            loss = self._losses(part).mean() / len(parts)
             loss.backward()
             total += loss.detach()
         distributed.average_gradients([self.generator])
         optimizer.step()
-        return {"loss": distributed.mean(total), "lr": optimizer.param_groups[0]["lr"], **self.round_numbers}
+        return {"loss": distributed.mean(total), "lr": optimizer.param_groups[0]["lr"], **self.numbers}
 
     def ema_decay(self, step: int) -> float:
         return self.training.ema
 
+    STATE = ("epoch", "rounds", "matched", "age", "thresholds", "numbers")
+
     def extra(self) -> dict[str, Any]:
-        return {"round": self.round, "matched": self.matched, "numbers": self.round_numbers}
+        return {name: getattr(self, name) for name in self.STATE}
 
     def load_extra(self, extra: dict[str, Any]) -> None:
-        self.round, self.matched, self.round_numbers = extra["round"], extra["matched"].cpu(), extra["numbers"]
+        for name in self.STATE:
+            value = extra[name]
+            setattr(self, name, value.cpu() if isinstance(value, Tensor) else value)
         self.z = self._matched_latents()
 
     def _optimizer(self) -> torch.optim.Optimizer:
@@ -117,79 +125,105 @@ class ImleMethod(Method):
         """Linear warm-up, then a factor every so many epochs."""
         lr = self.training.lr * min(1.0, (step + 1) / max(1, self.training.warmup))
         if self.training.decay_epochs is not None:
-            epoch = step * self.training.batch // len(self.setting.images)
+            epoch = step * self.training.batch // self.n
             lr *= self.training.decay ** (epoch // self.training.decay_epochs)
         for group in self.optimizers["generator"].param_groups:
             group["lr"] = lr
 
-    def _round_of(self, step: int) -> int:
-        return step * self.training.batch // (self.imle.refresh * len(self.setting.images))
-
-    def _seed(self, purpose: str, number: int) -> int:
-        return seed_of(self.setting.seed, purpose, number)
-
-    def _loss(self, index: Tensor) -> Tensor:
-        """LPIPS + 0.1 MSE between images and what their latents give (Eq. 1)."""
+    def _losses(self, index: Tensor) -> Tensor:
+        """LPIPS + 0.1 MSE between each image and what its latent gives (Eq. 1)."""
         device = self.setting.device
         real = self.setting.images.batch(index, device)
-        noise = noise_of(self._seed("pool", self.round), self.matched[index].to(device))
+        noise = noise_of(self._seed("pool"), self.matched[index].to(device))
         with torch.autocast(device.type, torch.bfloat16, enabled=self.training.precision == "bfloat16"):
             fake: Tensor = self.generator(self.z[index.to(device)], noise=noise)
         fake = fake.float()
         with torch.no_grad():
             target = self.maps(real)
-        perceptual = distance(self.maps(fake), target)
-        pixels = (fake - real).square().mean((1, 2, 3))
-        return (perceptual + self.imle.mse * pixels).mean()
+        return distance(self.maps(fake), target) + self.imle.mse * (fake - real).square().mean((1, 2, 3))
 
-    def _matched_latents(self) -> Tensor:
-        """The pool latent of each image, moved a little so that none is learned by heart (n, dim)."""
-        device, dim = self.setting.device, self.setting.experiment.recipe.dim
-        z = latents(self._seed("pool", self.round), self.matched.to(device), dim)
-        moved = normal(self._seed("perturb", self.round), torch.arange(len(z), device=device), dim)
-        return z + self.imle.perturb * moved
+    def _start_epoch(self, epoch: int) -> None:
+        """Match anew what is due: everything every `refresh` epochs or, with AdaIMLE's thresholds, what is learned."""
+        self.age += 1
+        due = torch.ones(self.n, dtype=torch.bool) if self.rounds == 0 else self.age >= self.imle.refresh
+        adaptive = self.imle.adaptive
+        if adaptive and self.rounds:
+            losses = self._all_losses()
+            due |= (losses <= self.thresholds) & (self.age >= adaptive.staleness)
+            self.thresholds[due] = (1 - adaptive.change) * losses[due]
+        if due.any():
+            self._match(due)
+            self.age[due] = 0
+        self.epoch = epoch
 
     @torch.no_grad()
-    def _start_round(self, number: int) -> None:
-        """Decode the pool chunk by chunk, each process its share, and keep each image's nearest survivor."""
-        if self.data_features is None:
-            self.data_features = self._embed_data()
-        self.round = number
-        match = StreamingMatch(self.data_features, self.imle.epsilon)
-        images = len(self.setting.images)
-        chunks = math.ceil(self.imle.pool * images / self.imle.chunk)
-        mine = range(distributed.rank(), chunks, distributed.world())
-        for chunk in mine:
-            match.update(self.embedding(self._decode_pool(chunk)), chunk * self.imle.chunk)
-        self.matched, distances = _merged(match)
+    def _all_losses(self) -> Tensor:
+        """Of every image with its present latent; each process does its share."""
+        losses = torch.zeros(self.n, device=self.setting.device)
+        for part in distributed.share(torch.arange(self.n)).split(self.imle.chunk):
+            losses[part] = self._losses(part)
+        return distributed.world() * distributed.mean(losses).cpu()
+
+    @torch.no_grad()
+    def _match(self, due: Tensor) -> None:
+        """Decode a new pool chunk by chunk, each process its share, and give the due images their nearest survivors."""
+        match = self._matcher()
+        for chunk in range(distributed.rank(), self.m // self.imle.chunk, distributed.world()):
+            first = self.rounds * self.m + chunk * self.imle.chunk
+            match.update(self.embedding(self._decode(first)), first)
+        nearest, distances = _merged(match)
+        self.rounds += 1
+        self.matched = torch.where(due, nearest, self.matched)
         self.z = self._matched_latents()
-        self.round_numbers = {
-            "round": number,
-            "rejected": float(distributed.mean(self._share(match))),
-            "match_mean": float(distances.mean()),
-            "match_max": float(distances.max()),
-            "distinct": len(self.matched.unique()) / images,
+        rejected = torch.tensor(match.rejected / max(1, match.seen), device=self.setting.device)
+        self.numbers = {
+            "rounds": self.rounds,
+            "rejected": float(distributed.mean(rejected)),
+            "match_mean": float(distances[due].mean()),
+            "match_max": float(distances[due].max()),
+            "distinct": len(self.matched.unique()) / self.n,
         }
+        if isinstance(match, ApproximateMatch):
+            self.numbers["search_recall"] = match.recall
+        if self.imle.adaptive:
+            self.numbers["due"] = float(due.float().mean())
 
-    def _share(self, match: StreamingMatch) -> Tensor:
-        """Of the pool that was rejected."""
-        return torch.tensor(match.rejected / max(1, match.seen), device=self.setting.device)
+    def _matcher(self) -> StreamingMatch:
+        if self.imle.probes is None:
+            return StreamingMatch(self.data_features, self.imle.epsilon)
+        return ApproximateMatch(self.data_features, self.data_index, self.imle.epsilon, self.imle.probes)
 
-    def _decode_pool(self, chunk: int) -> Tensor:
-        index = torch.arange(self.imle.chunk, device=self.setting.device) + chunk * self.imle.chunk
-        seed = self._seed("pool", self.round)
-        z = latents(seed, index, self.setting.experiment.recipe.dim)
-        images: Tensor = self.generator(z, noise=noise_of(seed, index))
+    def _decode(self, first: int) -> Tensor:
+        """A chunk of the pool as images."""
+        index = torch.arange(first, first + self.imle.chunk, device=self.setting.device)
+        z = latents(self._seed("pool"), index, self.setting.experiment.recipe.dim)
+        images: Tensor = self.generator(z, noise=noise_of(self._seed("pool"), index))
         return images.float()
 
-    def _embed_data(self) -> Tensor:
+    def _matched_latents(self) -> Tensor:
+        """The latent of each image, moved a little so that none is learned by heart (n, dim)."""
+        device, dim = self.setting.device, self.setting.experiment.recipe.dim
+        matching = self.matched // self.m * self.n + torch.arange(self.n)  # another number for each round and image
+        moved = normal(self._seed("perturb"), matching.to(device), dim)
+        return latents(self._seed("pool"), self.matched.to(device), dim) + self.imle.perturb * moved
+
+    def _seed(self, purpose: str) -> int:
+        return seed_of(self.setting.seed, purpose)
+
+    @cached_property
+    def data_features(self) -> Tensor:
+        """phi of every image (n, d_phi)."""
         pixels, step = self.setting.images.pixels, self.imle.chunk
-        starts = range(0, len(pixels), step)
+        starts = range(0, self.n, step)
         parts = [
             self.embedding(to_unit(torch.tensor(pixels[at : at + step]).to(self.setting.device).permute(0, 3, 1, 2)))
             for at in track(starts, "features of the data", len(starts))
         ]
         return torch.cat(parts)
+
+    @cached_property
+    def data_index(self) -> Any:
+        return inverted_file(self.data_features)
 
 
 def _merged(match: StreamingMatch) -> tuple[Tensor, Tensor]:

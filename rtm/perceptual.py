@@ -73,7 +73,7 @@ def _lpips(weights: Path) -> LPIPS:
     for layer in network.features:
         if isinstance(layer, nn.ReLU):
             layer.inplace = False  # the maps are kept
-    heads = torch.load(str(files("lpips") / "weights/v0.1/vgg.pth"), weights_only=True)
+    heads = torch.load(str(files("lpips") / "weights/v0.1/vgg.pth"), map_location="cpu", weights_only=True)
     return LPIPS(network.features, [heads[f"lin{layer}.model.1.weight"] for layer in range(5)])
 
 

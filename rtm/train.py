@@ -9,6 +9,7 @@ import fcntl
 import json
 import math
 import os
+import resource
 import signal
 import time
 from abc import ABC, abstractmethod
@@ -147,7 +148,7 @@ class Run:
                     self.seconds = time.monotonic() - began
                     shown = self._checked(numbers)
                     if leads:
-                        log.write(json.dumps({"step": self.done, "seconds": round(self.seconds, 3), **shown}) + "\n")
+                        log.write(json.dumps({"step": self.done, **self._pace(), **shown}) + "\n")
                         log.flush()
                         report(self.done, loss=shown["loss"])
                 if self.done % self.training.grid_every == 0 and leads:
@@ -160,6 +161,15 @@ class Run:
                     self._save()
                 if asked and self.done < self.total:
                     raise Stopped(f"{name} saved itself at step {self.done} of {self.total}.")
+
+    def _pace(self) -> dict[str, float]:
+        """Time so far, speed and memory."""
+        peak = torch.cuda.max_memory_allocated() if self.setting.device.type == "cuda" else _resident_bytes()
+        return {
+            "seconds": round(self.seconds, 3),
+            "images_per_second": round(self.done * self.training.batch / self.seconds, 2),
+            "memory_gb": round(peak / 1e9, 3),
+        }
 
     def export(self, checkpoint: Path, curve: Path, described: dict[str, Any]) -> None:
         """The EMA weights in float32 with what they are, and the thinned log."""
@@ -242,6 +252,11 @@ class Run:
         sheet = pixels.view(rows, rows, *pixels.shape[1:]).permute(0, 2, 1, 3, 4).reshape(side, side, 3)
         with atomic(self.folder / f"grid_{self.done:09d}.png") as file:
             Image.fromarray(sheet.numpy()).save(file, format="PNG")
+
+
+def _resident_bytes() -> int:
+    """The most that this process had in memory."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 @contextmanager

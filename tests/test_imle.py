@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rtm.config import Experiment
+from rtm.config.experiments import Adaptive
 from rtm.data.datasets import to_unit
 from rtm.errors import UserError
 from rtm.generator import latents
@@ -59,24 +61,22 @@ def pool_distances(imle: ImleMethod) -> Tensor:
     data = imle.embedding(to_unit(torch.tensor(imle.setting.images.pixels).permute(0, 3, 1, 2)))
     chunks = math.ceil(imle.imle.pool * len(imle.setting.images) / imle.imle.chunk)
     with torch.no_grad():
-        pool = torch.cat([imle.embedding(imle._decode_pool(chunk)) for chunk in range(chunks)])
+        pool = torch.cat([imle.embedding(imle._decode(chunk * imle.imle.chunk)) for chunk in range(chunks)])
     return torch.cdist(data.double(), pool.double())
 
 
 def test_a_round_is_rejection_then_the_nearest_survivor(tmp_path: Path) -> None:
-    imle = method(tmp_path, pool=4.0, epsilon=0.0)
-    imle.round = 0
-    distances = pool_distances(imle)
+    distances = pool_distances(method(tmp_path, pool=4.0))
     epsilon = float(distances.amin(0).quantile(0.3))  # rejects a third
     imle = method(tmp_path, pool=4.0, epsilon=epsilon)
-    imle._start_round(0)
+    imle._start_epoch(0)
     rejected = distances.amin(0) < epsilon
     expected = distances.masked_fill(rejected, math.inf)
     chosen = expected.gather(1, imle.matched[:, None])[:, 0]
     torch.testing.assert_close(chosen, expected.amin(1), rtol=0, atol=1e-6)
-    assert imle.round_numbers["rejected"] == pytest.approx(float(rejected.double().mean()))
-    assert imle.round_numbers["match_mean"] == pytest.approx(float(expected.amin(1).mean()), rel=1e-5)
-    assert imle.round_numbers["distinct"] == len(set(imle.matched.tolist())) / len(imle.matched)
+    assert imle.numbers["rejected"] == pytest.approx(float(rejected.double().mean()))
+    assert imle.numbers["match_mean"] == pytest.approx(float(expected.amin(1).mean()), rel=1e-5)
+    assert imle.numbers["distinct"] == len(set(imle.matched.tolist())) / len(imle.matched)
 
 
 def test_when_everything_is_rejected_the_numbers_are_told(tmp_path: Path) -> None:
@@ -86,16 +86,49 @@ def test_when_everything_is_rejected_the_numbers_are_told(tmp_path: Path) -> Non
 
 def test_a_round_lasts_as_long_as_it_should(tmp_path: Path) -> None:
     imle = method(tmp_path, refresh=2)  # 48 images in batches of 16: 3 steps an epoch
-    assert [imle._round_of(step) for step in (0, 5, 6, 11, 12)] == [0, 0, 1, 1, 2]
+    assert [imle.step(step)["rounds"] for step in range(13)] == [1] * 6 + [2] * 6 + [3]
+    assert all(imle.matched // imle.m == 2)  # the pool of the third round
 
 
 def test_matched_latents_are_the_pools_moved_a_little(tmp_path: Path) -> None:
     still, moved = method(tmp_path, perturb=0.0), method(tmp_path, perturb=0.001)
     for imle in (still, moved):
-        imle._start_round(0)
+        imle._start_epoch(0)
     assert torch.equal(still.matched, moved.matched)
-    assert torch.equal(still.z, latents(still._seed("pool", 0), still.matched, still.z.shape[1]))
-    assert 0 < (moved.z - still.z).abs().max() < 0.01
+    assert torch.equal(still.z, latents(still._seed("pool"), still.matched, still.z.shape[1]))
+    difference = (moved.z - still.z) / 0.001
+    assert 0.9 < difference.std() < 1.1 and len(difference[:, 0].unique()) == moved.n
+
+
+def test_thresholds_keep_what_is_not_learned(tmp_path: Path) -> None:
+    """AdaIMLE: the images below their threshold are matched anew, the others keep their latents until `refresh`."""
+    imle = method(tmp_path, refresh=100, adaptive=Adaptive(staleness=1, change=0.1))
+    imle._start_epoch(0)
+    losses, before = imle._all_losses(), imle.matched.clone()
+    imle.thresholds = torch.full((imle.n,), float(losses.median()))
+    learned = losses <= imle.thresholds
+    imle._start_epoch(1)
+    assert torch.equal(imle.matched // imle.m, learned.long())  # of the second pool, or still of the first
+    assert torch.equal(imle.matched[~learned], before[~learned])
+    torch.testing.assert_close(imle.thresholds[learned], 0.9 * losses[learned])
+    assert imle.age.tolist() == (~learned).long().tolist()
+
+
+def test_an_approximate_search_tells_how_good_it_is(tmp_path: Path) -> None:
+    imle = method(tmp_path, probes=1)
+    imle._start_epoch(0)
+    assert 0 < imle.numbers["search_recall"] <= 1
+
+
+def test_the_state_is_all_that_a_method_needs(tmp_path: Path) -> None:
+    first, second = method(tmp_path, refresh=2), method(tmp_path, refresh=2)
+    for step in range(5):
+        first.step(step)
+    second.load_extra(deepcopy(first.extra()))
+    second.networks.load_state_dict(first.networks.state_dict())
+    second.optimizers["generator"].load_state_dict(deepcopy(first.optimizers["generator"].state_dict()))
+    assert float(first.step(5)["loss"]) == float(second.step(5)["loss"])
+    assert float(first.step(6)["loss"]) == float(second.step(6)["loss"])  # a new round
 
 
 def test_the_learning_rate_warms_up_and_decays(tmp_path: Path) -> None:

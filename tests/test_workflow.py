@@ -1,12 +1,19 @@
 """Snakemake and DVC as one, with the real tools: what must run runs, and nothing else."""
 
+import os
 import shutil
+import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from standin import Repository
+from standin import ROOT, Repository, write
+
+from rtm.config import load
+from rtm.data.datasets import prepare
 
 NOTHING: list[str] = []
 RTM_CHANGED = [  # what follows from a new mapper of one experiment with one seed
@@ -189,6 +196,28 @@ def test_weights_that_are_elsewhere_are_asked_for(finished: Repository) -> None:
     assert rules.count("evaluate") == 2
 
 
+def test_a_killed_run_goes_on(repository: Repository) -> None:
+    """SIGKILL of Snakemake and all below it; DVC takes over."""
+    repository.change("experiments", set_mapper)
+    (repository.folder / "slow").touch()
+    steps = repository.folder / "steps.txt"
+    command = ["snakemake", "--", "reports/tab_cifar10.tex"]
+    with open(repository.folder.with_name("killed.log"), "wb") as log:
+        process = subprocess.Popen(
+            command, cwd=repository.folder, env=repository.environment, stdout=log, stderr=log, start_new_session=True
+        )
+    while not (steps.exists() and len(steps.read_text().split()) > 2):
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    repository.run("dvc", "repro", "tab_cifar10")
+    taken = list(map(int, steps.read_text().split()))
+    assert len(taken) <= 41  # the step at which it was killed may stand twice
+    assert sorted(set(taken)) == list(range(40))
+    assert repository.planned() == NOTHING
+
+
 def test_a_new_experiment_is_one_entry(repository: Repository) -> None:
     entry = {"recipe": "cifar10_imle", "mapper": "mlp8"}
     repository.change("experiments", lambda entries: entries.update(cifar10_new=entry))
@@ -209,6 +238,17 @@ def test_a_misspelt_target_gets_the_names_there_are(finished: Repository) -> Non
     assert "Nothing makes reports/tab_cifar.tex; choose one of reports/tab_cifar10.tex" in told
     told = finished.run("snakemake", "-n", "--rerun-triggers", "code", "--", "all", fails=True)
     assert "--rerun-triggers mtime" in told
+
+
+def test_data_is_what_dvc_records(tmp_path: Path) -> None:
+    """data.dvc holds the embedded digits: fetching them anew gives the same bytes."""
+    for path in ("data.dvc", ".dvc/config"):
+        write(tmp_path / path, (ROOT / path).read_text())
+    config = load("demo", ROOT / "params")
+    prepare("digits", config.params.datasets["digits"], tmp_path / "data/digits/images.npy")
+    repository = Repository(tmp_path)
+    repository.run("git", "init", "-q")
+    assert "up to date" in repository.run("dvc", "status", "data.dvc")
 
 
 def test_lint(finished: Repository) -> None:

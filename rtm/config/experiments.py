@@ -109,17 +109,27 @@ class Training(Strict):
         return -(-self.epochs * images // self.batch)
 
 
+class Adaptive(Strict):
+    """AdaIMLE's thresholds: an image is matched anew once its loss has fallen below its own threshold."""
+
+    change: Fraction = 0.04  # a new threshold is so much below the loss at which the image was matched anew
+    initial: Positive = 1.0
+    staleness: Count = 5  # epochs that a pair is kept at least
+
+
 class Imle(Strict):
     """RS-IMLE (Sec. 3.1): pool, rejection, matching, loss."""
 
     pool: Positive  # m / n
-    refresh: Count  # epochs between pools
+    refresh: Count  # epochs that a pair is kept (at most, if adaptive)
     epsilon: NonNegative  # rejection radius in feature space; 0 is plain IMLE
     perturb: NonNegative = 0.001
     perceptual: Literal["lpips", "digit_classifier"] = "lpips"
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one
     projection: Count | None = 800  # dimensions of the matching features; null keeps all
     chunk: Count = 256  # pool images decoded at a time
+    probes: Count | None = None  # cells of an approximate search; null is exact
+    adaptive: Adaptive | None = None
 
 
 class Ada(Strict):
