@@ -1,9 +1,12 @@
-# make demo: the whole pipeline on the embedded digits, on the CPU.    make test: every check, from a clean clone too.
+# make demo: the whole pipeline on the embedded digits, on the CPU    make test: every check, from a clean clone too
+# make pdf:  every table and figure that is there, in one document (SCALE=demo for the demo's)
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test lint install clean
+SCALE ?= paper
+
+.PHONY: demo test lint pdf install clean
 
 demo: $(BIN)/.installed
 	rtm demo
@@ -16,6 +19,9 @@ lint: $(BIN)/.installed
 	ruff format --check .
 	mypy
 	snakemake --lint
+
+pdf: $(BIN)/.installed
+	rtm pdf --scale $(SCALE)
 
 install: $(BIN)/.installed
 

@@ -189,6 +189,14 @@ def figure(arguments: Arguments) -> None:
         render_figure(context.config, context.layout, name)
 
 
+def pdf(arguments: Arguments) -> None:
+    """Put every table and figure that is there into one PDF."""
+    from rtm.reports.report import compile_pdf, write_report
+
+    context = Context(arguments)
+    print(compile_pdf(write_report(context.config, context.layout)))
+
+
 def lineage(arguments: Arguments) -> None:
     """Where a result comes from, what is stale and why, and DVC's side of it."""
     from rtm import lineage_cli
@@ -250,6 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     tabling.add_argument("name", help="a name in params/tables.yaml")
     tabling.add_argument("--available", action="store_true", help="render at once from the results that are here")
     verb(figure).add_argument("name", help="a name in params/figures.yaml")
+    verb(pdf)
     tracing = verb(lineage)
     tracing.formatter_class, tracing.epilog = argparse.RawDescriptionHelpFormatter, LINEAGE_USAGE
     tracing.add_argument("words", nargs="+", metavar="WORD", help="a file, or an action with its targets: see below")

@@ -1,5 +1,6 @@
 """`rtm lineage`: why something would run, what a file was made from, and the commands of dvc.yaml."""
 
+import os
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -88,7 +89,8 @@ def run(jobs: list[Job]) -> None:
     stale = [job for job in jobs if not ledger.fresh(job)]
     if stale:
         targets = [str(path) for job in stale for path in job.outputs]
-        made = subprocess.run(["snakemake", "--", *targets], check=False)
+        where = [] if "SNAKEMAKE_PROFILE" in os.environ else ["--cores", "all"]
+        made = subprocess.run(["snakemake", *where, "--", *targets], check=False)
         if made.returncode:
             raise UserError(f"Snakemake did not finish {', '.join(job.id for job in stale)}; its messages are above.")
     verify(jobs)

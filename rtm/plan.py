@@ -78,7 +78,7 @@ class Plan:
 
         def threads(wildcards: Wildcards) -> int:
             compute = self.job(rule, wildcards).compute
-            return compute.cpus if compute.gpus else int(self.workflow.cores)
+            return compute.cpus if compute.gpus else self.workflow.resource_settings.cores or compute.cpus
 
         return threads
 
@@ -145,7 +145,9 @@ class Plan:
         """No finished training is done again without a word."""
         if job.stage == "train" and self.ledger.receipt(job) and job.id not in self.told:
             self.told.add(job.id)
-            print(f"{job.id} will be trained again: {'; '.join(self.ledger.why(job))}", file=sys.stderr)
+            first, more = self.ledger.why(job)[:3], self.ledger.why(job)[3:]
+            rest = [f"{len(more)} more, see `rtm lineage why {job.id}`"] if more else []
+            print(f"{job.id} will be trained again: {'; '.join(first + rest)}", file=sys.stderr)
 
     def _fresh_mark(self) -> str:
         """A file made now under a name never used: Snakemake compares the bytes of names that it knows."""

@@ -140,7 +140,7 @@ class Repository:
         return done.stdout
 
     def snakemake(self, *targets: str, fails: bool = False) -> str:
-        return self.run("snakemake", "--", *targets, fails=fails)
+        return self.run("snakemake", "--cores", "all", "--", *targets, fails=fails)
 
     def planned(self, *targets: str) -> list[str]:
         """The rules that a dry run would execute, a word for each job."""
@@ -187,6 +187,7 @@ def content(job: Any) -> str:
 def take_steps(folder: Path, steps: int = 40) -> None:
     """A training that takes a while and goes on where it was."""
     state = folder / "step"
+    write(Path("trainer.pid"), str(os.getpid()))
     for step in range(int(state.read_text()) if state.exists() else 0, steps):
         with open("steps.txt", "a") as file:
             file.write(f"{step}\n")
@@ -242,6 +243,7 @@ def main(verb: str, *words: str) -> None:
         job = jobs(load(options["--scale"]))[f"{verb}/{seeded.format(*words, **options)}"]
         with recorded(job) as recording:
             recording.facts["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
+            recording.facts["cpus"] = os.environ.get("SLURM_JOB_CPUS_PER_NODE")
             with open(Path.cwd().parent / f"{Path.cwd().name}.ran", "a") as file:
                 file.write(f"{job.id}\n")
             if verb == "train" and Path("stop").exists():

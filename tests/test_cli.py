@@ -18,6 +18,7 @@ VERBS = [
     "summary",
     "table",
     "figure",
+    "pdf",
     "lineage",
     "doctor",
     "demo",

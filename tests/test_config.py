@@ -42,7 +42,7 @@ MISTAKES = [  # file, text, replacement, what the message must hold
     ("models.yaml", "8: 6, 16: 6, 32: 6}", "8: 6, 32: 6}", ["decoders.cifar10", "32 follows 8"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: 2e-4", ["recipes.yaml: recipes.cifar10_imle.training.lr", "valid number"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: -1.0", ["training.lr", "greater than 0"]),
-    ("recipes.yaml", "pool: 10.0", "poll: 10.0", ["imle.poll", "known are chunk, epsilon"]),
+    ("recipes.yaml", "pool: 10.0", "poll: 10.0", ["imle.poll", "known are adaptive, chunk, epsilon"]),
     ("recipes.yaml", "epochs: 6000", "epochs: 6000\n      steps: 3", ["exactly one of epochs and steps"]),
     ("recipes.yaml", "decoder: cifar10", "decoder: fewshot", ["ends at 256 px", "32 px"]),
     (
@@ -88,3 +88,31 @@ def test_the_papers_schedules_are_as_published() -> None:
     assert experiments["cifar10_imle_rtm"].variants == ("native", "H8", "H16", "H32", "H64")
     hours = sum(e.recipe.resources.gpus * e.recipe.resources.hours for e in experiments.values())
     assert 9_000 < hours < 12_000  # App. E sums to about ten thousand H100-hours
+
+
+@pytest.mark.parametrize(
+    ("name", "resolution", "block", "width", "stages", "blocks"),
+    [  # the paper's table of decoders (App. C)
+        ("cifar10", 32, "convnext", 768, 5, 22),
+        ("celebahq", 256, "convnext", 768, 8, 34),
+        ("fewshot", 256, "residual", 384, 8, 28),
+    ],
+)
+def test_the_decoders_are_the_papers(
+    name: str, resolution: int, block: str, width: int, stages: int, blocks: int
+) -> None:
+    decoder = load("paper", PARAMS).params.decoders[name]
+    assert (decoder.resolution, decoder.block, decoder.width) == (resolution, block, width)
+    assert (len(decoder.blocks), sum(decoder.blocks.values())) == (stages, blocks)
+
+
+def test_the_mappers_have_the_papers_numbers_of_parameters() -> None:
+    import torch
+
+    from rtm.generator import build_mapper
+    from rtm.sampling import parameters
+
+    mappers = load("paper", PARAMS).params.mappers
+    expected = {"style_mlp2": 525_312, "style_mlp16": 4_202_496, "style_mlp32": 8_404_992, "rtm_16_1": 657_600}
+    with torch.device("meta"):
+        assert {name: parameters(build_mapper(mappers[name], 512)) for name in expected} == expected
