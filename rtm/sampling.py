@@ -60,6 +60,8 @@ def _write_variant(
 def measure_latency(experiment: Experiment, checkpoint: Path, warmup: int = 20, passes: int = 200) -> dict[str, Any]:
     """Milliseconds for an image: median over passes of the whole generator, divided by the batch (App. G)."""
     device = best_device()
+    if device.type == "cpu":
+        torch.set_num_threads(1)  # several threads of so small a network wait for each other
     generator = load_generator(experiment, checkpoint, device)
     times = {
         variant: _median_ms(generator, experiment, inference_steps(variant), device, warmup, passes)
@@ -68,7 +70,7 @@ def measure_latency(experiment: Experiment, checkpoint: Path, warmup: int = 20, 
     return {
         "experiment": experiment.name,
         "batch": experiment.recipe.evaluation.latency_batch,
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads",
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU, one thread",
         "passes": passes,
         "time_ms": times.pop("native"),
         "sweep": times,

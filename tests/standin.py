@@ -243,7 +243,6 @@ def main(verb: str, *words: str) -> None:
         job = jobs(load(options["--scale"]))[f"{verb}/{seeded.format(*words, **options)}"]
         with recorded(job) as recording:
             recording.facts["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
-            recording.facts["cpus"] = os.environ.get("SLURM_JOB_CPUS_PER_NODE")
             with open(Path.cwd().parent / f"{Path.cwd().name}.ran", "a") as file:
                 file.write(f"{job.id}\n")
             if verb == "train" and Path("stop").exists():

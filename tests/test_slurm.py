@@ -54,5 +54,5 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: d
     receipts = {stage: json.loads((clone.folder / f"lineage/{stage}.json").read_text())["made"] for stage in STAGES}
     assert [stage for stage, made in receipts.items() if "slurm_job" in made] == list(STAGES[:3])
     assert receipts[STAGES[0]]["gpus"] == "0,1,2,3"  # four H100s and their cores, from params/recipes.yaml
-    assert receipts[STAGES[0]]["cpus"] == "32"
+    assert "threads: 32" in told
     assert clone.planned("reports/tab_cifar10.tex") == []
