@@ -32,14 +32,14 @@ def test_smoke_is_the_paper_made_small() -> None:
 
 
 MISTAKES = [  # file, text, replacement, what the message must hold
-    ("models.yaml", "H: 8, L: 2}", "H: 0, L: 2}", ["models.yaml: mappers.rtm_8_2.H", "greater than 0"]),
-    ("models.yaml", "H: 8, L: 2}", "H: '8', L: 2}", ["mappers.rtm_8_2.H", "valid integer", "'8'"]),
-    ("models.yaml", "H: 8, L: 2}", "H: 8, L: 2, tokens: 3}", ["rtm.mapper", "3 tokens x width 128", "1024"]),
-    ("models.yaml", "H: 8, L: 2}", "H: 8, L: 2, width: 100}", ["dim 1024", "width 100"]),
-    ("models.yaml", "H: 8, L: 2}", "H: 8, L: 2, Hs: 3}", ["mappers.rtm_8_2.Hs", "unknown key 'Hs'", "known are H, L"]),
-    ("models.yaml", "kind: rtm, H: 8, L: 2}", "kind: rtx, H: 8, L: 2}", ["'rtx'", "'mlp', 'rtm'"]),
-    ("models.yaml", "block: residual", "block: residuel", ["decoders.fewshot.block", "'residual' or 'convnext'"]),
-    ("models.yaml", "8: 6, 16: 6, 32: 6}", "8: 6, 32: 6}", ["decoders.cifar10", "32 follows 8"]),
+    ("mappers.yaml", "H: 8, L: 2}", "H: 0, L: 2}", ["mappers.yaml: mappers.rtm_8_2.H", "greater than 0"]),
+    ("mappers.yaml", "H: 8, L: 2}", "H: '8', L: 2}", ["mappers.rtm_8_2.H", "valid integer", "'8'"]),
+    ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, tokens: 3}", ["rtm.mapper", "3 tokens x width 128", "1024"]),
+    ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, width: 100}", ["dim 1024", "width 100"]),
+    ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, Hs: 3}", ["mappers.rtm_8_2.Hs", "unknown key 'Hs'", "known are H, L"]),
+    ("mappers.yaml", "kind: rtm, H: 8, L: 2}", "kind: rtx, H: 8, L: 2}", ["'rtx'", "'mlp', 'rtm'"]),
+    ("decoders.yaml", "block: residual", "block: residuel", ["decoders.fewshot.block", "'residual' or 'convnext'"]),
+    ("decoders.yaml", "8: 6, 16: 6, 32: 6}", "8: 6, 32: 6}", ["decoders.cifar10", "32 follows 8"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: 2e-4", ["recipes.yaml: recipes.cifar10_imle.training.lr", "valid number"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: -1.0", ["training.lr", "greater than 0"]),
     ("recipes.yaml", "pool: 10.0", "poll: 10.0", ["imle.poll", "known are adaptive, chunk, epsilon"]),
