@@ -1,7 +1,9 @@
-"""Run every benchmark of this package and write benchmarks/results.json and benchmarks/results.png."""
+"""Run every benchmark, or those named, and write benchmarks/results.json, docs/performance.md and its picture."""
 
 import importlib
+import json
 import pkgutil
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -11,9 +13,18 @@ from matplotlib import pyplot
 
 import benchmarks
 from benchmarks.measuring import Groups, machine, show
-from rtm.files import atomic, write_json
+from rtm.files import atomic, write_json, write_text
 
-FOLDER = Path(__file__).parent
+RESULTS = Path(__file__).parent / "results.json"
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+HEAD = """\
+# Performance
+
+Measured by `python -m benchmarks` on {processor} (torch {torch}, Python {python}): CPU seconds of one thread,
+medians or whole rounds, what is compared in one run. All numbers: [`results.json`](../benchmarks/results.json).
+
+![bars of every measurement](performance.png)
+"""
 
 
 def draw(groups: Groups, path: Path) -> None:
@@ -34,16 +45,27 @@ def draw(groups: Groups, path: Path) -> None:
         figure.savefig(file, format="png", dpi=120)
 
 
-def main() -> None:
-    groups: Groups = {}
+def page(groups: Groups, processor: dict[str, str]) -> str:
+    parts = [HEAD.format(**processor)]
+    for group, values in groups.items():
+        rows = [f"| {name} | {value:.3g} |" for name, value in values.items()]
+        parts.append("\n".join([f"## {group}\n", "| | |", "|---|---|", *rows, ""]))
+    return "\n".join(parts)
+
+
+def main(names: list[str]) -> None:
+    """Run the named benchmarks, or all; the others keep their numbers."""
+    groups: Groups = json.loads(RESULTS.read_text())["measured"] if names and RESULTS.exists() else {}
     for module in pkgutil.iter_modules(benchmarks.__path__):
-        if not module.name.startswith("__") and module.name != "measuring":
+        chosen = module.name in names if names else not module.name.startswith("__") and module.name != "measuring"
+        if chosen:
             found: Groups = importlib.import_module(f"benchmarks.{module.name}").measure()
             show(found)
             groups |= found
-    write_json(FOLDER / "results.json", {"machine": machine(), "measured": groups})
-    draw(groups, FOLDER / "results.png")
+    write_json(RESULTS, {"machine": machine(), "measured": groups})
+    write_text(PAGE, page(groups, machine()))
+    draw(groups, PAGE.with_suffix(".png"))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

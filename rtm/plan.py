@@ -74,11 +74,12 @@ class Plan:
         return lambda wildcards: self.job(rule, wildcards).compute.cpus
 
     def all_threads(self, rule: str) -> Callable[[Wildcards], int]:
-        """For what is timed: nothing else runs on the machine, or it has a GPU for itself."""
+        """For what is timed: nothing else runs on this machine, or it has a GPU or a cluster's job for itself."""
 
         def threads(wildcards: Wildcards) -> int:
             compute = self.job(rule, wildcards).compute
-            return compute.cpus if compute.gpus else self.workflow.resource_settings.cores or compute.cpus
+            cores = self.workflow.resource_settings.cores if self.workflow.is_main_process else None
+            return compute.cpus if compute.gpus else cores or compute.cpus
 
         return threads
 

@@ -1,6 +1,7 @@
 """The graph of jobs: complete, honest about what each job reads, and the same as the tools' view of it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from rtm.errors import UserError
 from rtm.layout import Layout
 from rtm.meaning import meaning
 from rtm.pipeline import TABLE_SUFFIXES, Job, check_targets, every_job, find, jobs
+from rtm.plan import Plan
 
 ROOT = Path(__file__).parents[1]
 
@@ -141,3 +143,20 @@ def test_misspelt_arguments_are_refused(graph: dict[str, Job]) -> None:
         check_targets(graph, ["demo/reports/tab_digit.tex"])
     with pytest.raises(UserError, match="checkpoints/cifar10_imle_rtm/seed0"):
         check_targets(graph, ["checkpoints/cifar10_imle_rtn/seed0.safetensors"])
+
+
+@pytest.mark.parametrize(
+    ("root", "main", "cores", "threads"),
+    [
+        ("smoke/", True, 16, 16),  # on this machine: nothing beside it
+        ("smoke/", True, None, 1),  # submitted to a cluster ...
+        ("smoke/", False, 16, 1),  # ... and running there: as many as were asked for
+        ("", True, 16, 8),  # on a GPU
+    ],
+)
+def test_what_is_timed_has_the_machine_or_its_job_for_itself(
+    root: str, main: bool, cores: int | None, threads: int
+) -> None:
+    workflow = SimpleNamespace(is_main_process=main, resource_settings=SimpleNamespace(cores=cores))
+    wildcards = SimpleNamespace(root=root, experiment="cifar10_imle_rtm")
+    assert Plan(workflow, str).all_threads("latency")(wildcards) == threads
