@@ -120,6 +120,7 @@ class Run:
     def __init__(self, method: Method, setting: Setting, folder: Path, selection: Selection | None = None) -> None:
         self.method, self.setting, self.folder, self.selection = method, setting, folder, selection
         self.best: dict[str, Any] = {"score": math.inf, "step": 0, "weights": {}}
+        folder.mkdir(parents=True, exist_ok=True)  # whichever process comes first
         self.training = setting.experiment.recipe.training
         self.total = setting.experiment.steps()
         self.ema = deepcopy(method.generator).eval().requires_grad_(False)

@@ -13,11 +13,13 @@ import pytest
 import tiny
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 from torch import Tensor
 
 from rtm.errors import UserError
 from rtm.generator import checkpoint_metadata, draw, load_generator
-from rtm.train import Run, Stopped, check_devices, only_one
+from rtm.methods import build_method
+from rtm.train import Run, Selection, Stopped, check_devices, only_one
 
 IMLE = "shells_imle_rtm"
 
@@ -195,6 +197,23 @@ def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
         load_generator(tiny.experiment("shells_imle_mlp"), tmp_path / "w.safetensors", torch.device("cpu"))
     with pytest.raises(UserError, match="dvc pull"):
         load_generator(chosen, tmp_path / "absent.safetensors", torch.device("cpu"))
+
+
+def test_the_selected_weights_are_those_that_scored_best(tmp_path: Path) -> None:
+    seen: list[dict[str, Tensor]] = []
+    scores = [3.0, 1.0, 2.0]  # after steps 2, 4 and 6
+
+    def score(generator: torch.nn.Module) -> float:
+        seen.append({name: tensor.clone() for name, tensor in generator.state_dict().items()})
+        return scores[len(seen) - 1]
+
+    setting = tiny.setting(tmp_path, tiny.experiment(IMLE))
+    run = Run(build_method(setting), setting, tmp_path / "run", Selection(2, score))
+    run.train()
+    run.export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
+    assert checkpoint_metadata(tmp_path / "w.safetensors") == {"selected_step": 4, "selection_score": 1.0}
+    assert same(load_file(tmp_path / "w.safetensors"), seen[1]) and not same(seen[1], seen[2])
+    assert Run(build_method(setting), setting, tmp_path / "run").best["step"] == 4  # it is in the state
 
 
 def test_grids_can_be_looked_at(tmp_path: Path) -> None:

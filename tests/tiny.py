@@ -33,6 +33,5 @@ def setting(folder: Path, chosen: Experiment, seed: int = 0) -> Setting:
 
 
 def run(folder: Path, chosen: Experiment, name: str = "run") -> Run:
-    (folder / name).mkdir(exist_ok=True)
     chosen_setting = setting(folder, chosen)
     return Run(build_method(chosen_setting), chosen_setting, folder / name)
