@@ -22,6 +22,7 @@ from rtm.pipeline import Job, jobs
 from rtm.progress import columns
 from rtm.reports.cells import build
 from rtm.reports.terminal import print_table
+from rtm.warm import running
 
 Look = Callable[[list[Job]], None]  # called with the jobs that have ended
 Seen = dict[str, Any]  # what a running job tells of itself
@@ -62,19 +63,19 @@ def _execute(todo: list[Job], cores: int, console: Console) -> None:
     began = time.time()
     with tempfile.TemporaryDirectory(prefix="rtm-") as folder, open(LOG, "w") as log:
         command = ["snakemake", "--cores", str(cores), "--", "demo"]
-        environment = {**os.environ, "RTM_PROGRESS": folder}
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
         show = _live if console.is_terminal else _lines
-        try:
-            with show(todo, Path(folder), console) as look:
-                while process.poll() is None:
+        with running({**os.environ, "RTM_PROGRESS": folder}) as environment:
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+            try:
+                with show(todo, Path(folder), console) as look:
+                    while process.poll() is None:
+                        look([job for job in todo if _finished(job, began)])
+                        time.sleep(SLOW)
                     look([job for job in todo if _finished(job, began)])
-                    time.sleep(SLOW)
-                look([job for job in todo if _finished(job, began)])
-        except KeyboardInterrupt:
-            process.terminate()
-            process.wait()
-            raise
+            except KeyboardInterrupt:
+                process.terminate()
+                process.wait()
+                raise
     if process.returncode:
         raise UserError(f"The demo failed; {LOG} ends with:\n{_end(LOG)}")
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -20,14 +21,18 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def run(folder: Path, *words: str, columns: int = 80) -> str:
-    """What a command prints, run with the copy's own rtm."""
-    environment = {
+def environment(folder: Path) -> dict[str, str]:
+    """In which a command uses the copy's own rtm, on a narrow screen."""
+    return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(folder),
-        "COLUMNS": str(columns),
+        "COLUMNS": "80",
     }
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def run(folder: Path, *words: str, given: Mapping[str, str] | None = None) -> str:
+    """What a command prints."""
+    done = subprocess.run(words, cwd=folder, env=given or environment(folder), capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
     return done.stdout + done.stderr

@@ -21,7 +21,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_it_prints_the_tables_and_where_everything_is(demo: tuple[Path, str]) -> None:
     folder, told = demo
     assert max(len(line) for line in told.splitlines()) <= 80
-    for part in ("Done in", "±", "Precision", "FID", "demo/reports/tab_*", "demo/reports/figures", "metrics.json"):
+    for part in ("Done in", "±", "Prec.", "FID", "demo/reports/tab_*", "demo/reports/figures", "metrics.json"):
         assert part in told
     for name in ("tab_digits", "tab_digits_halt_sweep", "tab_digits_depth"):
         assert (folder / f"demo/reports/{name}.tex").exists()
@@ -44,4 +44,4 @@ def test_native_h_and_the_same_h_in_the_sweep_are_the_same_number(demo: tuple[Pa
 
 def test_a_second_run_says_that_nothing_is_to_be_done(demo: tuple[Path, str]) -> None:
     told = run(demo[0], "rtm", "demo")
-    assert told.startswith("Nothing is to be done") and "Precision" in told
+    assert told.startswith("Nothing is to be done") and "Prec." in told

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from copies import ROOT, copied, run
+from copies import ROOT, copied, environment, run
 
 from rtm.config import load
+from rtm.warm import running
 
 CONFIG = load("smoke", ROOT / "params")
 
@@ -14,7 +15,8 @@ CONFIG = load("smoke", ROOT / "params")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copied(tmp_path_factory.mktemp("smoke"))
-    run(folder, "snakemake", "--cores", "2", "smoke")
+    with running(environment(folder), folder) as warm:
+        run(folder, "snakemake", "--cores", "2", "smoke", given=warm)
     return folder
 
 
