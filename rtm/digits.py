@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from rtm.data.datasets import Images, to_unit
@@ -67,7 +67,7 @@ def train_digit_classifier(images: Images, path: Path) -> None:
             report(step + 1, loss=loss.item())
     described = {"accuracy": _accuracy(network, images, held_out), "held_out": len(held_out), "data": images.sha256}
     with atomic(path) as file:
-        save_file(network.state_dict(), file.name, metadata={"rtm": json.dumps(described, sort_keys=True)})
+        file.write(save(network.state_dict(), metadata={"rtm": json.dumps(described, sort_keys=True)}))
 
 
 @torch.no_grad()

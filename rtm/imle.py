@@ -90,12 +90,12 @@ class ImleMethod(Method):
             self._start_epoch(epoch)
         self._set_lr(step)
         batch = batch_of(self.setting.seed, step, self.training.batch, self.n)
-        parts = distributed.share(batch).chunk(self.training.accumulate)
+        mine = distributed.share(batch)
         optimizer = self.optimizers["generator"]
         optimizer.zero_grad()
         total = torch.zeros((), device=self.setting.device)
-        for part in parts:
-            loss = self._losses(part).mean() / len(parts)
+        for part in mine.chunk(self.training.accumulate):
+            loss = self._losses(part).sum() / len(mine)
             loss.backward()
             total += loss.detach()
         distributed.average_gradients([self.generator])
@@ -135,9 +135,7 @@ class ImleMethod(Method):
         device = self.setting.device
         real = self.setting.images.batch(index, device)
         noise = noise_of(self._seed("pool"), self.matched[index].to(device))
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.training.precision == "bfloat16"):
-            fake: Tensor = self.generator(self.z[index.to(device)], noise=noise)
-        fake = fake.float()
+        fake = self._generated(self.z[index.to(device)], noise)
         with torch.no_grad():
             target = self.maps(real)
         return distance(self.maps(fake), target) + self.imle.mse * (fake - real).square().mean((1, 2, 3))
@@ -197,7 +195,13 @@ class ImleMethod(Method):
         """A chunk of the pool as images."""
         index = torch.arange(first, first + self.imle.chunk, device=self.setting.device)
         z = latents(self._seed("pool"), index, self.setting.experiment.recipe.dim)
-        images: Tensor = self.generator(z, noise=noise_of(self._seed("pool"), index))
+        return self._generated(z, noise_of(self._seed("pool"), index))
+
+    def _generated(self, z: Tensor, noise: Noise) -> Tensor:
+        """Images in float32, by a decoder in the recipe's precision."""
+        reduced = self.training.precision == "bfloat16"
+        with torch.autocast(self.setting.device.type, torch.bfloat16, enabled=reduced):
+            images: Tensor = self.generator(z, noise=noise)
         return images.float()
 
     def _matched_latents(self) -> Tensor:

@@ -245,8 +245,10 @@ class _Builder:
         return self.add("evaluate", name, read, entries, inputs, outputs, _measuring(experiment))
 
     def latency(self, experiment: Experiment) -> Job:
+        evaluation = experiment.recipe.evaluation
         read = _architecture(experiment) | {
-            "batch": experiment.recipe.evaluation.latency_batch,
+            "batch": evaluation.latency_batch,
+            "passes": [evaluation.latency_warmup, evaluation.latency_passes],
             "variants": list(experiment.variants),
         }
         inputs, outputs = [self.train(experiment, experiment.seeds[0])], [self.layout.latency(experiment.name)]

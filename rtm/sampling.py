@@ -57,21 +57,20 @@ def _write_variant(
     pixels.flush()
 
 
-def measure_latency(experiment: Experiment, checkpoint: Path, warmup: int = 20, passes: int = 200) -> dict[str, Any]:
+def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
     """Milliseconds for an image: median over passes of the whole generator, divided by the batch (App. G)."""
     device = best_device()
     if device.type == "cpu":
         torch.set_num_threads(1)  # several threads of so small a network wait for each other
     generator = load_generator(experiment, checkpoint, device)
     times = {
-        variant: _median_ms(generator, experiment, inference_steps(variant), device, warmup, passes)
-        for variant in experiment.variants
+        variant: _median_ms(generator, experiment, inference_steps(variant), device) for variant in experiment.variants
     }
     return {
         "experiment": experiment.name,
         "batch": experiment.recipe.evaluation.latency_batch,
+        "passes": experiment.recipe.evaluation.latency_passes,
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU, one thread",
-        "passes": passes,
         "time_ms": times.pop("native"),
         "sweep": times,
         "mapper_parameters": parameters(generator.mapper),  # type: ignore[arg-type]
@@ -84,10 +83,9 @@ def parameters(module: nn.Module) -> int:
 
 
 @torch.no_grad()
-def _median_ms(
-    generator: nn.Module, experiment: Experiment, H: int | None, device: torch.device, warmup: int, passes: int
-) -> float:
-    index = torch.arange(experiment.recipe.evaluation.latency_batch, device=device)
+def _median_ms(generator: nn.Module, experiment: Experiment, H: int | None, device: torch.device) -> float:
+    evaluation = experiment.recipe.evaluation
+    index = torch.arange(evaluation.latency_batch, device=device)
     z, labels = latents(0, index, experiment.recipe.dim), labels_of(0, index, classes_of(experiment))
     drawn = noise_of(0, index)
     maps: dict[tuple[int, ...], torch.Tensor] = {}
@@ -106,6 +104,6 @@ def _median_ms(
             torch.cuda.synchronize()
         return time.perf_counter() - began
 
-    for _ in range(warmup):
+    for _ in range(evaluation.latency_warmup):
         once()
-    return round(1000 * statistics.median(once() for _ in range(passes)) / len(index), 4)
+    return round(1000 * statistics.median(once() for _ in range(evaluation.latency_passes)) / len(index), 4)

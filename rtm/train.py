@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from rtm import distributed
@@ -181,7 +181,7 @@ class Run:
         with atomic(curve, "w") as file:
             _write_curve(file, self.folder / "log.jsonl")
         with atomic(checkpoint) as file:
-            save_file(weights, file.name, metadata={"rtm": json.dumps(described, sort_keys=True)})
+            file.write(save(weights, metadata={"rtm": json.dumps(described, sort_keys=True)}))
 
     def _listen(self) -> None:
         def ask(number: int, frame: FrameType | None) -> None:

@@ -140,3 +140,12 @@ def test_the_learning_rate_warms_up_and_decays(tmp_path: Path) -> None:
         return float(imle.optimizers["generator"].param_groups[0]["lr"])
 
     assert [rate(step) for step in (0, 1, 3, 5, 6, 11, 12)] == [0.25, 0.5, 1.0, 1.0, 0.5, 0.5, 0.25]
+
+
+@pytest.mark.parametrize("changes", [{"accumulate": 3}, {"precision": "bfloat16"}])
+def test_smaller_pieces_and_shorter_numbers_train_alike(tmp_path: Path, changes: dict[str, object]) -> None:
+    plain, other = method(tmp_path), method(tmp_path)
+    other.training = other.training.model_copy(update=changes)
+    losses = [[float(imle.step(step)["loss"]) for step in range(3)] for imle in (plain, other)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5 if "accumulate" in changes else 2e-2)
+    assert "precision" not in changes or losses[0] != losses[1]

@@ -163,6 +163,8 @@ class Evaluation(Strict):
     samples: Count  # generated once, enough for every protocol
     batch: Count
     latency_batch: Count
+    latency_passes: Count = 200  # of which the median counts ...
+    latency_warmup: Count = 20  # ... after so many (App. G)
 
 
 class Resources(Strict):
