@@ -42,8 +42,8 @@ class Context:
 
 def fetch(arguments: Arguments) -> None:
     """Get and prepare a dataset, or the weights of a frozen network."""
-    context, name, layout = Context(arguments), arguments.name, Layout.of(load(arguments.scale))
-    datasets, source = context.config.params.datasets, arguments.source
+    context, name, source = Context(arguments), arguments.name, arguments.source
+    datasets, layout = context.config.params.datasets, context.layout
     if name in datasets:
         from rtm.data.datasets import prepare
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
@@ -83,9 +82,3 @@ def load_digits_classifier(path: Path) -> DigitClassifier:
     network = DigitClassifier()
     network.load_state_dict(load_file(path))
     return network.eval().requires_grad_(False)
-
-
-def described(path: Path) -> dict[str, float | str]:
-    with safe_open(path, "pt") as file:
-        told: dict[str, float | str] = json.loads(file.metadata()["rtm"])
-    return told

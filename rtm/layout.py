@@ -62,6 +62,3 @@ class Layout:
 
     def receipt(self, stage: str, name: str) -> Path:
         return self.root / "lineage" / stage / f"{name}.json"
-
-    def log(self, stage: str, name: str) -> Path:
-        return self.root / "logs" / stage / f"{name}.log"

@@ -50,7 +50,7 @@ class Job:
     def receipt(self) -> Path:
         if self.temporary:
             return self.outputs[0] / "receipt.json"  # goes with the folder
-        return Path(self.root) / "lineage" / self.stage / f"{self.name}.json"
+        return Layout(Path(self.root), Path(self.root)).receipt(self.stage, self.name)
 
     def reads(self) -> Iterator[tuple["Job", Path]]:
         """The jobs before it, each with the file that stands for it: a figure of a training reads its curve."""

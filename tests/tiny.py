@@ -9,12 +9,10 @@ from safetensors.torch import save_file
 from rtm.config import Experiment, load
 from rtm.data.datasets import Images, prepare
 from rtm.digits import DigitClassifier
-from rtm.layout import Layout
 from rtm.methods import build_method
 from rtm.train import Run, Setting
 
 PARAMS = Path(__file__).parents[1] / "params"
-LAYOUT = Layout(Path("smoke"), Path("smoke"))
 
 
 def experiment(name: str, **training: object) -> Experiment:
