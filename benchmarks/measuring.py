@@ -9,7 +9,7 @@ import platform
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -28,15 +28,17 @@ def now() -> float:
     return time.process_time()
 
 
-def seconds(function: Callable[[], object], repeats: int = 9) -> float:
+def in_turn(variants: Mapping[str, Callable[[], object]], repeats: int = 15) -> dict[str, float]:
+    """Median seconds of each; they take turns, so that whatever else the machine does hits all alike."""
     torch.set_num_threads(1)
-    function()
-    times = []
-    for _ in range(repeats):
-        began = now()
-        function()
-        times.append(now() - began)
-    return statistics.median(times)
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for turn in range(repeats + 1):
+        for name, function in variants.items():
+            began = now()
+            function()
+            if turn:  # the first one warms up
+                times[name].append(now() - began)
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def added_megabytes(function: Callable[[], object]) -> float:

@@ -18,7 +18,7 @@ from torch_fidelity import feature_extractor_inceptionv3 as theirs
 from torch_fidelity.metric_fid import fid_features_to_statistics, fid_statistics_to_metric
 from torch_fidelity.metric_prc import calculate_precision_recall_part
 
-from benchmarks.measuring import Groups, added_megabytes, alone, now, seconds, show
+from benchmarks.measuring import Groups, added_megabytes, alone, in_turn, now, show
 from rtm.metrics import frechet_distance, prdc
 from rtm.metrics.features import extract
 from rtm.metrics.inception import InceptionExtractor
@@ -117,10 +117,14 @@ def extraction(count: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
         save_file(network.state_dict(), f"{folder}/inception.safetensors")
         ours = InceptionExtractor(Path(folder) / "inception.safetensors")
-        return {
-            "torch-fidelity": count / seconds(lambda: network(batch), 3),
-            "InceptionExtractor": count / seconds(lambda: extract(images, ours, count, "cpu"), 3),
-        }
+        times = in_turn(
+            {
+                "torch-fidelity": lambda: network(batch),
+                "InceptionExtractor": lambda: extract(images, ours, count, "cpu"),
+            },
+            repeats=5,
+        )
+        return {name: count / time for name, time in times.items()}
 
 
 def measure(count: int = 20_000, width: int = 2048, images: int = 32) -> Groups:

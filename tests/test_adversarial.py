@@ -169,9 +169,13 @@ def test_average_of_the_generator_counts_images(digits: Images) -> None:
     assert ramped.ema_decay(10) == pytest.approx(0.5 ** (4 / (0.05 * 40)))
 
 
-def test_accumulation_changes_nothing_but_memory(digits: Images) -> None:
-    """Losses of the first step; two parts of two images are two groups of the minibatch deviation either way."""
-    at_once, in_parts = (trained(experiment(PLAIN, accumulate=parts), digits, steps=1)[1] for parts in (1, 2))
+@pytest.mark.parametrize(("batch", "group"), [(4, 2), (5, 1)], ids=["even parts", "uneven parts"])
+def test_accumulation_changes_nothing_but_memory(digits: Images, batch: int, group: int) -> None:
+    """Losses of the first step, where the groups of the minibatch deviation stay the same."""
+    gan = {**PLAIN, "mbstd_group": group}
+    at_once, in_parts = (
+        trained(experiment(gan, batch=batch, accumulate=parts), digits, steps=1)[1] for parts in (1, 2)
+    )
     for name, value in at_once.items():
         assert float(in_parts[name]) == pytest.approx(float(value), rel=1e-4)
 

@@ -127,9 +127,9 @@ class StyleGAN2Method(Method):
         optimizer = self.optimizers[name]
         optimizer.zero_grad()
         total = torch.zeros((), device=self.setting.device)
-        parts = distributed.share(batch).chunk(self.training.accumulate)
-        for part in parts:
-            loss = loss_of(part) / len(parts)
+        mine = distributed.share(batch)
+        for part in mine.chunk(self.training.accumulate):
+            loss = loss_of(part) * (len(part) / len(mine))
             loss.backward()
             total += loss.detach()
         distributed.average_gradients([self.networks[name]])
