@@ -29,19 +29,23 @@ HEADER = """\
 # Each command asks the receipts in lineage/ first: DVC, which compares bytes, may call a stage that is fresh, and then
 # records it without running anything. Stale jobs run through Snakemake; SNAKEMAKE_PROFILE=slurm submits them.
 """
+SWEPT = ("fid", "precision", "recall")
 Stage = dict[str, Any]
 
 
 def render() -> str:
     stages: dict[str, Stage] = {}
     files: list[str] = []
+    plots: list[Stage] = []
     for scale in SCALES:
         config = load(scale)
         files += map(str, _files_of(config.scale.experiments))
+        plots += _sweeps(config)
         stages |= _Stages(config).stages()
     texts = [_dumped({name: stage}, indent=2) for name, stage in stages.items()]
     shown = {"params": list(map(str, _files_of("datasets", "protocols", "published")))}  # by `dvc params diff`
-    return HEADER + _dumped({"vars": files}) + _dumped(shown) + "\nstages:\n" + "\n".join(texts)
+    head = HEADER + _dumped({"vars": files}) + _dumped(shown) + _dumped({"plots": plots})
+    return head + "\nstages:\n" + "\n".join(texts)
 
 
 def write() -> None:
@@ -51,6 +55,23 @@ def write() -> None:
 def check() -> None:
     if not FILE.exists() or FILE.read_text() != render():
         raise UserError(f"{FILE} is older than params/ or rtm/; write it anew with `rtm lineage dvc`.")
+
+
+def _sweeps(config: Config) -> list[Stage]:
+    """Quality and coverage against H, a plot for each experiment, protocol and metric."""
+    layout, swept = Layout.of(config), [experiment for experiment in config.experiments.values() if experiment.sweep]
+    return [
+        {
+            f"{experiment.name}: {protocol}.{metric} against H": {
+                "x": "H",
+                "y": {str(layout.sweep(experiment.name)): column},
+            }
+        }
+        for experiment in swept
+        for protocol in experiment.recipe.evaluation.protocols
+        for metric in SWEPT
+        for column in [f"{protocol}.{metric}"]
+    ]
 
 
 class _Stages:
@@ -91,6 +112,7 @@ class _Stages:
         key, receipt = "${key}", self.layout.receipt
         common = sorted(set.intersection(*self.protocols()))
         kept = [*(self.layout.metrics(key, protocol, 0).parent for protocol in common), self.layout.latency(key)]
+        kept.append(self.layout.sweep(key))
         receipts = [receipt("evaluate", key).with_suffix(""), receipt("latency", key), receipt("summary", key)]
         return self.each(
             cmd=f"rtm lineage run {self.root}summary/{key}",

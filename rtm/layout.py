@@ -54,6 +54,10 @@ class Layout:
         """Mean and standard deviation over the seeds: what tables and `dvc metrics` read."""
         return self.root / "results" / experiment / "metrics.json"
 
+    def sweep(self, experiment: str) -> Path:
+        """The summary's rows at other numbers H of refinement steps, for `dvc plots`."""
+        return self.root / "results" / experiment / "sweep.csv"
+
     def table(self, name: str, suffix: str = ".tex") -> Path:
         return self.root / "reports" / f"{name}{suffix}"
 

@@ -263,8 +263,9 @@ class _Builder:
 
     def summary(self, experiment: Experiment) -> Job:
         read = {"seeds": list(experiment.seeds), "variants": list(experiment.variants)}
-        inputs, outputs = self.measured(experiment), [self.layout.summary(experiment.name)]
-        return self.add("summary", experiment.name, read, ("rtm.reports.summary:write_summary",), inputs, outputs)
+        name = experiment.name
+        inputs, outputs = self.measured(experiment), [self.layout.summary(name), self.layout.sweep(name)]
+        return self.add("summary", name, read, ("rtm.reports.summary:write_summary",), inputs, outputs)
 
     def summaries(self, names: Iterable[str]) -> list[Job]:
         """The summaries and the files beside them, with which a report compares them."""

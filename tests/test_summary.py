@@ -1,5 +1,6 @@
 """results/<experiment>/metrics.json is mean and standard deviation over the seeds, and refuses what does not belong."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -41,6 +42,10 @@ def test_mean_and_sample_deviation_over_the_seeds(layout: Layout) -> None:
     assert summary["seeds"] == 3
     assert summary["latency"] == {"time_ms": 0.5, "mapper_parameters": 1234}
     assert summary["latency_H4"] == {"time_ms": 0.4}
+    with open(layout.sweep("digits_rtm")) as file:
+        rows = list(csv.DictReader(file))
+    assert [row["H"] for row in rows] == ["4", "8", "16", "32"]
+    assert [float(row["digits.fid"]) for row in rows] == [summary[f"digits_H{row['H']}"]["fid"] for row in rows]
 
 
 def test_the_spread_over_splits_is_not_taken_for_that_over_seeds(layout: Layout) -> None:

@@ -1,13 +1,17 @@
-"""results/<experiment>/metrics.json: mean and standard deviation over the seeds, for tables and `dvc metrics`."""
+"""results/<experiment>/metrics.json: mean and standard deviation over the seeds, for tables and `dvc metrics`.
 
+Beside it sweep.csv, the same numbers against H, for `dvc plots`.
+"""
+
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from rtm.config import Config
+from rtm.config import Config, Experiment
 from rtm.errors import UserError
-from rtm.files import read_json, write_json
+from rtm.files import atomic, read_json, write_json
 from rtm.layout import Layout
 
 Summary = dict[str, Any]  # section: {metric: number}; "seeds": number of seeds
@@ -34,9 +38,19 @@ def summarise(config: Config, layout: Layout, name: str) -> Summary:
 
 
 def write_summary(config: Config, layout: Layout, name: str) -> Path:
-    path = layout.summary(name)
-    write_json(path, summarise(config, layout, name))
+    path, summary = layout.summary(name), summarise(config, layout, name)
+    with atomic(layout.sweep(name), "w") as file:
+        csv.writer(file, lineterminator="\n").writerows(_sweep(config.experiment(name), summary))
+    write_json(path, summary)
     return path
+
+
+def _sweep(experiment: Experiment, summary: Summary) -> list[list[Any]]:
+    """A head of "H" and "<protocol>.<metric>", and a row for each H that was swept."""
+    protocols = experiment.recipe.evaluation.protocols
+    head = ["H", *(f"{protocol}.{metric}" for protocol in protocols for metric in summary[protocol])]
+    sections = {H: [summary[f"{protocol}_H{H}"] for protocol in protocols] for H in experiment.sweep}
+    return [head, *([H, *(value for part in parts for value in part.values())] for H, parts in sections.items())]
 
 
 def _seed_metrics(layout: Layout, name: str, protocol: str, seed: int) -> Mapping[str, Mapping[str, float]]:

@@ -71,6 +71,7 @@ rule summary:
         unpack(plan.needs("summary")),
     output:
         metrics="{root}results/{experiment}/metrics.json",
+        sweep="{root}results/{experiment}/sweep.csv",
     log:
         "{root}logs/summary/{experiment}.log",
     params:
