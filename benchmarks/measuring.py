@@ -14,7 +14,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 T = TypeVar("T")
 Groups = dict[str, dict[str, float]]  # what is measured, with its unit -> variant -> value
@@ -26,6 +28,12 @@ def now() -> float:
         torch.cuda.synchronize()
         return time.perf_counter()
     return time.process_time()
+
+
+def once(function: Callable[[], object]) -> float:
+    began = now()
+    function()
+    return now() - began
 
 
 def in_turn(variants: Mapping[str, Callable[[], object]], repeats: int = 15) -> dict[str, float]:
@@ -56,6 +64,17 @@ def added_megabytes(function: Callable[[], object]) -> float:
 def alone(function: Callable[..., T], *arguments: object) -> T:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
+
+
+def inception_like(count: int, width: int, seed: int) -> NDArray[np.float32]:
+    """Like Inception's: not negative, some directions much wider than others; made in pieces, to keep memory low."""
+    rng, shared = np.random.default_rng(seed), np.random.default_rng(0)
+    directions = shared.standard_normal((64, width), np.float32)
+    made = np.empty((count, width), np.float32)
+    for piece in np.array_split(made, max(1, count // 500)):
+        wide = rng.standard_normal((len(piece), 64), np.float32) @ directions
+        np.maximum(wide + rng.standard_normal(piece.shape, np.float32), 0, out=piece)
+    return made
 
 
 def machine() -> dict[str, str]:

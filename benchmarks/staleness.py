@@ -1,0 +1,57 @@
+"""How long Snakemake and DVC take to find that nothing is to be done, against the number of experiments (wall time)."""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import Groups, show
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from standin import DEMO, EXPERIMENTS, Repository
+
+COMMANDS = {
+    "snakemake -n": ("snakemake", "-n", "--quiet", "--", "all", "demo"),
+    "dvc status": ("dvc", "status", "-q"),
+    "dvc repro": ("dvc", "repro", "-q"),
+}
+
+
+def finished(folder: Path, experiments: int) -> Repository:
+    """A repository whose experiments, all in one table, are made and recorded; their jobs write a few bytes."""
+    repository = Repository.create(folder)
+    added = experiments - len(EXPERIMENTS) - len(DEMO)
+    new = {f"cifar10_{number}": {"recipe": "cifar10_imle", "mapper": "rtm_16_1"} for number in range(added)}
+    repository.dump("experiments", EXPERIMENTS | new)
+
+    def add_rows(tables: dict[str, Any]) -> None:
+        tables["tab_cifar10"]["groups"][0]["rows"] += [{"title": name, "experiment": name} for name in new]
+
+    repository.change("tables", add_rows)
+    for command in ("rtm lineage dvc", "rtm everything", "dvc commit -q -f"):
+        repository.run(*command.split())
+    repository.commit("everything")
+    return repository
+
+
+def waited(repository: Repository, *command: str) -> float:
+    began = time.perf_counter()
+    repository.run(*command)
+    return time.perf_counter() - began
+
+
+def measure(sizes: tuple[int, ...] = (15, 30, 60)) -> Groups:
+    groups: Groups = {}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            repository = finished(Path(folder) / "repository", size)
+            assert repository.planned() == []
+            times = {told: waited(repository, *command) for told, command in COMMANDS.items()}
+            assert repository.ran() == []
+        groups[f"nothing to be done in {size} experiments, s"] = times
+    return groups
+
+
+if __name__ == "__main__":
+    show(measure())
