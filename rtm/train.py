@@ -269,7 +269,7 @@ def _write_curve(file: IO[str], log: Path) -> None:
     """The log as CSV, one row a step (the last, where a resumed run repeated some) and few enough to plot."""
     lines = {row["step"]: row for row in map(json.loads, log.read_text().splitlines())}
     rows = [lines[step] for step in sorted(lines)]
-    thinned = rows[:: -(-len(rows) // CURVE_ROWS)]
+    thinned = rows[:: max(1, -(-len(rows) // CURVE_ROWS))]  # none where somebody deleted the log
     if rows and thinned[-1] is not rows[-1]:
         thinned.append(rows[-1])
     writer = csv.DictWriter(file, list(dict.fromkeys(key for row in thinned for key in row)))
