@@ -44,7 +44,7 @@ EXPERIMENTS = {
 }
 DEMO = {
     "digits_mlp": {"recipe": "digits_imle", "mapper": "digits_mlp8"},
-    "digits_rtm": {"recipe": "digits_imle", "mapper": "digits_rtm"},
+    "digits_rtm": {"recipe": "digits_imle", "mapper": "digits_rtm", "sweep": [4, 8]},
 }
 
 
@@ -203,6 +203,8 @@ def make(job: Any) -> None:
             write(path / "native.npy", text)
         elif path.suffix == ".json":
             write(path, json.dumps({"digits": {"fid": number}}))
+        elif path.name == "sweep.csv":
+            write(path, f"H,digits.fid,digits.precision,digits.recall\n4,{number},0.5,0.5\n8,{number / 2},0.5,0.5\n")
         elif path.suffix == ".csv":
             write(path, f"step,loss\n1,{number}\n2,{number / 2}\n")
         else:

@@ -1,5 +1,7 @@
 """Snakemake and DVC as one, with the real tools: what must run runs, and nothing else."""
 
+import csv
+import json
 import os
 import shutil
 import signal
@@ -230,6 +232,27 @@ def test_a_new_experiment_is_one_entry(repository: Repository) -> None:
     assert "rtm lineage dvc" in repository.run("dvc", "repro", "tab_cifar10", fails=True)
     repository.run("rtm", "lineage", "dvc")
     assert "results/cifar10_new/metrics.json" in (repository.folder / "dvc.yaml").read_text()
+
+
+def test_experiments_of_dvc_are_compared(repository: Repository) -> None:
+    """`dvc exp run -S` runs what the change asks for; metrics, parameters and curves read side by side."""
+    change = ("-S", "params/mappers.yaml:mappers.digits_rtm.L=3", "-n", "deeper")
+    repository.run("dvc", "exp", "run", "-q", *change, "demo")
+    assert {job.split("/")[1] for job in repository.ran()} == {
+        *("train", "sample", "evaluate", "latency", "summary", "table")
+    }
+    shown = list(csv.DictReader(repository.run("dvc", "exp", "show", "--csv").splitlines()))
+    column = "demo/results/digits_rtm/metrics.json:digits.fid"
+    before, deeper = (next(float(row[column]) for row in shown if name in row.values()) for name in ("main", "deeper"))
+    told = json.loads(repository.run("dvc", "metrics", "diff", "--json", "main", "deeper"))
+    differs = told["demo/results/digits_rtm/metrics.json"]["digits.fid"]
+    assert (differs["old"], differs["new"]) == (before, deeper)
+    assert json.loads(repository.run("dvc", "params", "diff", "--json", "main", "deeper")) == {
+        "params/mappers.yaml": {"mappers.digits_rtm.L": {"old": 1, "new": 3, "diff": 2}}
+    }
+    plots = json.loads(repository.run("dvc", "plots", "diff", "--json", "main", "deeper"))["data"]
+    for plot in ("demo/results/digits_rtm/training/seed0.csv", "digits_rtm: digits.fid against H"):
+        assert {point["rev"] for point in plots[plot][0]["content"]["data"]["values"]} == {"main", "deeper"}
 
 
 def test_a_misspelt_target_gets_the_names_there_are(finished: Repository) -> None:
