@@ -17,7 +17,8 @@ from rtm.lineage import Ledger, recorded
 from rtm.methods import build_method
 from rtm.pipeline import NETWORKS, jobs
 from rtm.randomness import seed_of
-from rtm.train import STOPPED, Run, Selection, Setting, Stopped, check_devices, only_one
+from rtm.runs import Stopped, book_of, training
+from rtm.train import STOPPED, Run, Selection, Setting, check_devices
 
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
@@ -51,12 +52,15 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, de
         return
     with recorded(job) as recording:
         folder = layout.run(experiment.name, recording.fingerprint)
-        with only_one(folder):
+        gpus = experiment.recipe.resources.gpus
+        with training(folder, experiment.name, seed, gpus):
             run = Run(build_method(setting), setting, folder, _selection(config, layout, experiment, device))
             run.train()
             described = _described(experiment, seed, recording.fingerprint, setting.images.sha256)
             run.export(layout.checkpoint(experiment.name, seed), layout.curve(experiment.name, seed), described)
-        recording.facts["gpu_hours"] = round(run.seconds / 3600 * experiment.recipe.resources.gpus, 3)
+        book = book_of(folder)
+        assert book is not None
+        recording.facts |= book.facts()
 
 
 def _weights(layout: Layout, experiment: Experiment) -> Path | None:

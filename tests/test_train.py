@@ -19,7 +19,8 @@ from torch import Tensor
 from rtm.errors import UserError
 from rtm.generator import checkpoint_metadata, draw, load_generator
 from rtm.methods import build_method
-from rtm.train import Run, Selection, Stopped, check_devices, only_one
+from rtm.runs import Stopped, only_one
+from rtm.train import Run, Selection, check_devices
 
 IMLE = "shells_imle_rtm"
 
@@ -155,7 +156,7 @@ def test_divergence_is_named_and_not_saved(tmp_path: Path) -> None:
 
 
 def test_a_run_has_one_owner(tmp_path: Path) -> None:
-    holder = "import sys, time; from pathlib import Path; from rtm.train import only_one\n"
+    holder = "import sys, time; from pathlib import Path; from rtm.runs import only_one\n"
     holder += "with only_one(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", holder, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "held\n"
