@@ -204,6 +204,13 @@ def lineage(arguments: Arguments) -> None:
     lineage_cli.lineage(arguments.words, arguments.reason)
 
 
+def status(arguments: Arguments) -> None:
+    """Every training: its state, step, speed, time left, GPU-hours, job and loss."""
+    from rtm.status import show
+
+    show(arguments.scale, arguments.watch)
+
+
 def doctor(arguments: Arguments) -> None:
     """What works on this machine, and what to do about what does not."""
     from rtm.doctor import examine, show
@@ -263,6 +270,7 @@ def _parser() -> argparse.ArgumentParser:
     tracing.formatter_class, tracing.epilog = argparse.RawDescriptionHelpFormatter, LINEAGE_USAGE
     tracing.add_argument("words", nargs="+", metavar="WORD", help="a file, or an action with its targets: see below")
     tracing.add_argument("--reason", help="for accept: why the results stay the same")
+    verb(status).add_argument("--watch", action="store_true", help="look again every few seconds")
     verb(doctor)
     demoing = verb(demo)
     demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="how many to use (default: all)")

@@ -16,7 +16,7 @@ from rtm.files import digest
 
 PACKAGE = Path(__file__).parent
 # values of params/ are in the fingerprint themselves; where files live and what is told on the way is no result
-UNCOUNTED = {"cli", "config", "errors", "files", "layout", "lineage", "methods", "pipeline", "progress"}
+UNCOUNTED = {"cli", "config", "errors", "files", "layout", "lineage", "methods", "pipeline", "progress", "runs"}
 WHOLE = "*"
 Import = tuple[str, str]  # module and name in it, or WHOLE
 

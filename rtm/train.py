@@ -5,10 +5,8 @@ is weights, optimisers and the method's own few numbers; a run killed at any mom
 """
 
 import csv
-import fcntl
 import json
 import math
-import os
 import resource
 import signal
 import time
@@ -30,18 +28,15 @@ from rtm import distributed
 from rtm.config import Experiment
 from rtm.data.datasets import Images
 from rtm.errors import UserError
-from rtm.files import atomic, write_json
+from rtm.files import atomic
 from rtm.generator import draw
 from rtm.progress import progress
 from rtm.randomness import seed_of
+from rtm.runs import Stopped
 
 STOPPED = 75  # exit code of a run that saved itself before its time was over: start it again
 LOG_EVERY = 20  # steps between lines of the log and looks at the stop signal
 CURVE_ROWS = 500
-
-
-class Stopped(Exception):  # noqa: N818  (not an error)
-    """The run was asked to stop, and saved its state."""
 
 
 @dataclass(frozen=True)
@@ -77,35 +72,6 @@ class Method(ABC):
         assert not extra
 
 
-def check_devices(experiment: Experiment, target: Path) -> bool:
-    """Whether to train on GPUs; refuse a training whose GPUs are not here."""
-    needed = experiment.recipe.resources
-    present = torch.cuda.device_count()
-    if present < needed.gpus:
-        raise UserError(
-            f"{experiment.name} needs {needed.gpus} {needed.gpu_model} GPUs for about {needed.hours:g} hours and this "
-            f"machine has {present}; submit it with `snakemake --profile slurm {target}`."
-        )
-    return needed.gpus > 0
-
-
-@contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """A lock on the run that dies with its owner, on a shared file system too."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "a+") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            owner = file.read().strip() or "another process"
-            raise UserError(f"{folder} is being trained by {owner} already; wait for it or end it first.") from None
-        file.truncate(0)
-        file.write(f"{os.uname().nodename}:{os.getpid()}")
-        file.flush()
-        yield
-
-
 @dataclass(frozen=True)
 class Selection:
     """Keep the EMA weights that score lowest, looked at every so many steps; without it the last ones count."""
@@ -117,8 +83,16 @@ class Selection:
 class Run:
     """A training in its folder: state.pt, log.jsonl, grid_*.png."""
 
-    def __init__(self, method: Method, setting: Setting, folder: Path, selection: Selection | None = None) -> None:
+    def __init__(
+        self,
+        method: Method,
+        setting: Setting,
+        folder: Path,
+        selection: Selection | None = None,
+        check_owner: Callable[[], None] = lambda: None,  # raises if the folder is no longer ours
+    ) -> None:
         self.method, self.setting, self.folder, self.selection = method, setting, folder, selection
+        self.check_owner = check_owner
         self.best: dict[str, Any] = {"score": math.inf, "step": 0, "weights": {}}
         folder.mkdir(parents=True, exist_ok=True)  # whichever process comes first
         self.training = setting.experiment.recipe.training
@@ -222,6 +196,7 @@ class Run:
     def _save(self) -> None:
         if distributed.rank() != 0:
             return
+        self.check_owner()
         state = {
             "done": self.done,
             "seconds": self.seconds,
@@ -233,7 +208,6 @@ class Run:
         }
         with atomic(self.state_file) as file:
             torch.save(state, file)
-        write_json(self.folder / "progress.json", {"done": self.done, "total": self.total, "seconds": self.seconds})
 
     def _load(self) -> None:
         state = torch.load(self.state_file, map_location=self.setting.device, weights_only=True)

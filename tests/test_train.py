@@ -16,10 +16,12 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor
 
+from rtm.devices import check_devices
 from rtm.errors import UserError
 from rtm.generator import checkpoint_metadata, draw, load_generator
 from rtm.methods import build_method
-from rtm.train import Run, Selection, Stopped, check_devices, only_one
+from rtm.runs import Stopped, only_one
+from rtm.train import Run, Selection
 
 IMLE = "shells_imle_rtm"
 
@@ -155,7 +157,7 @@ def test_divergence_is_named_and_not_saved(tmp_path: Path) -> None:
 
 
 def test_a_run_has_one_owner(tmp_path: Path) -> None:
-    holder = "import sys, time; from pathlib import Path; from rtm.train import only_one\n"
+    holder = "import sys, time; from pathlib import Path; from rtm.runs import only_one\n"
     holder += "with only_one(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", holder, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "held\n"
@@ -173,8 +175,8 @@ def test_missing_gpus_are_refused_at_once() -> None:
     paper = load("paper", tiny.PARAMS).experiments["cifar10_imle_rtm"]
     if torch.cuda.device_count() < 4:
         with pytest.raises(UserError, match=r"needs 4 h100 GPUs for about 336 hours.*snakemake --profile slurm x"):
-            check_devices(paper, Path("x"))
-    assert check_devices(tiny.experiment(IMLE), Path("x")) is False
+            check_devices(paper.name, paper.recipe.resources, Path("x"))
+    assert check_devices(IMLE, tiny.experiment(IMLE).recipe.resources, Path("x")) is False
 
 
 def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:

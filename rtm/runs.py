@@ -1,0 +1,155 @@
+"""A run's folder as others see it: who trains it, under a lock that dies with its owner, and how long it took so far.
+
+run.json is the book of its slices: each job that trained the run writes a line when it begins and when it ends. What
+was killed could not write its end; the log tells how far it came.
+"""
+
+import errno
+import fcntl
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from rtm.errors import UserError
+from rtm.files import read_json, write_json
+
+PATIENCE = 5.0  # seconds for an owner that is just ending
+
+
+class Stopped(Exception):  # noqa: N818  (not an error)
+    """The run was asked to stop, and saved its state."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A stretch of training by one job."""
+
+    host: str
+    pid: int
+    job: str | None  # of SLURM
+    gpus: int
+    began: float  # Unix time
+    seconds: float = 0.0
+    ended: Literal["done", "stopped", "failed", "killed"] | None = None
+
+
+@dataclass(frozen=True)
+class Book:
+    """The slices of a run, the last one first in interest."""
+
+    experiment: str
+    seed: int
+    slices: tuple[Slice, ...] = ()
+
+    @property
+    def gpu_hours(self) -> float:
+        return sum(each.seconds * each.gpus for each in self.slices) / 3600
+
+    def facts(self) -> dict[str, Any]:
+        """What a receipt tells of how it was trained."""
+        told = {"gpus": self.slices[-1].gpus, "gpu_hours": round(self.gpu_hours, 3), "slices": len(self.slices)}
+        jobs = list(dict.fromkeys(each.job for each in self.slices if each.job))
+        return {**told, "slurm_jobs": jobs} if jobs else told
+
+
+def book_of(folder: Path) -> Book | None:
+    """The book as it is now; a slice that goes on, or was killed, lasts as long as its log."""
+    path = folder / "run.json"
+    if not path.exists():
+        return None
+    told = read_json(path)
+    *earlier, last = (Slice(**each) for each in told["slices"])
+    if last.ended is None:
+        last = replace(last, seconds=max(0.0, _last_written(folder) - last.began))
+    return Book(told["experiment"], told["seed"], (*earlier, last))
+
+
+@contextmanager
+def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Callable[[], None]]:
+    """Train in this folder: nobody else does meanwhile, and the time is booked. Yields what to ask before a save."""
+    with only_one(folder) as check_owner:
+        before = book_of(folder) or Book(experiment, seed)
+        earlier = tuple(replace(each, ended=each.ended or "killed") for each in before.slices)
+        began = Slice(platform.node(), os.getpid(), os.environ.get("SLURM_JOB_ID"), gpus, time.time())
+
+        def book(**end: Any) -> None:
+            slices = (*earlier, replace(began, seconds=round(time.time() - began.began, 3), **end))
+            write_json(folder / "run.json", asdict(replace(before, slices=slices)))
+
+        book()
+        try:
+            yield check_owner
+        except Stopped:
+            book(ended="stopped")
+            raise
+        except BaseException:
+            book(ended="failed")
+            raise
+        book(ended="done")
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether somebody holds the lock."""
+    try:
+        with open(folder / "lock", "rb+") as file:
+            return not _locked(file.fileno(), fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[Callable[[], None]]:
+    """A lock on the run that dies with its owner, on a shared file system too.
+
+    A file system that was away can lose the lock of a living process: the function that is yielded raises if
+    somebody else has taken the run since then.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, name = folder / "lock", f"{_here()}:{os.getpid()}"
+    with open(path, "a+") as file:
+        until = time.monotonic() + PATIENCE
+        while not _locked(file.fileno(), fcntl.LOCK_EX):
+            if time.monotonic() > until:
+                owner = path.read_text().strip() or "another process"
+                raise UserError(f"{folder} is being trained by {owner} already; wait for it or end it first.")
+            time.sleep(0.1)
+        file.truncate(0)
+        file.write(name)
+        file.flush()
+        os.fsync(file.fileno())
+
+        def check_owner() -> None:
+            file.seek(0)
+            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())) or file.read() != name:
+                raise UserError(f"{folder} was taken over by somebody else; this process has not saved there since.")
+
+        yield check_owner
+
+
+def _here() -> str:
+    """Host, and the job of SLURM if this is one."""
+    job = os.environ.get("SLURM_JOB_ID")
+    return f"SLURM job {job} on {platform.node()}" if job else platform.node()
+
+
+def _locked(file: int, kind: int) -> bool:
+    """Take a POSIX lock, which network file systems honour; False if somebody else has it."""
+    try:
+        fcntl.lockf(file, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise UserError(
+                f"The file system of runs/ cannot lock files ({error.strerror}); have it mounted with locks, or make "
+                "runs/ a link to one that has them."
+            ) from None
+        return False
+    return True
+
+
+def _last_written(folder: Path) -> float:
+    return max((folder / name).stat().st_mtime for name in ("run.json", "log.jsonl") if (folder / name).exists())
