@@ -189,6 +189,17 @@ def figure(arguments: Arguments) -> None:
         render_figure(context.config, context.layout, name)
 
 
+def report(arguments: Arguments) -> None:
+    """Put everything there is so far on one page for a browser."""
+    from rtm.reports.page import write_page
+    from rtm.status import statuses
+
+    context = Context(arguments)
+    runs = statuses(context.config)
+    with context.recorded("report", "index"):
+        print(write_page(context.config, context.layout, runs))
+
+
 def pdf(arguments: Arguments) -> None:
     """Put every table and figure that is there into one PDF."""
     from rtm.reports.report import compile_pdf, write_report
@@ -265,6 +276,7 @@ def _parser() -> argparse.ArgumentParser:
     tabling.add_argument("name", help="a name in params/tables.yaml")
     tabling.add_argument("--available", action="store_true", help="render at once from the results that are here")
     verb(figure).add_argument("name", help="a name in params/figures.yaml")
+    verb(report)
     verb(pdf)
     tracing = verb(lineage)
     tracing.formatter_class, tracing.epilog = argparse.RawDescriptionHelpFormatter, LINEAGE_USAGE

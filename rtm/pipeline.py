@@ -138,6 +138,7 @@ class _Builder:
             self.table(name, table)
         for name, figure in config.figures.items():
             self.figure(name, figure)
+        self.report()
 
     def add(
         self,
@@ -299,6 +300,14 @@ class _Builder:
             inputs += self.summaries(table.experiments())
         outputs = [self.layout.figure(name, suffix) for suffix in FIGURE_SUFFIXES]
         return self.add("figure", name, read, ("rtm.reports.figures:render_figure",), inputs, outputs)
+
+    def report(self) -> Job:
+        """The page with everything: a view, which neither git nor DVC keeps."""
+        shown = {name: [figure.title, figure.caption] for name, figure in self.config.figures.items()}
+        inputs = [self.table(name, table) for name, table in self.config.tables.items()]
+        inputs += [self.figure(name, figure) for name, figure in self.config.figures.items()]
+        entries = ("rtm.reports.page:write_page", "rtm/reports/web")
+        return self.add("report", "index", {"figures": shown}, entries, inputs, [self.layout.page()])
 
 
 def _measuring(experiment: Experiment) -> Resources:
