@@ -101,7 +101,9 @@ def find(graph: Mapping[str, Job], target: str) -> list[Job]:
 
 def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
     """Refuse an argument that looks like a result but is none, with the names that are meant perhaps."""
-    outputs = {str(path): (job.root, path.suffix) for job in graph.values() for path in job.outputs}
+    # any .html may be the file of Snakemake's own --report
+    results = (job for job in graph.values() if job.stage != "report")
+    outputs = {str(path): (job.root, path.suffix) for job in results for path in job.outputs}
     places = {(root + path.removeprefix(root).split("/")[0] + "/", suffix) for path, (root, suffix) in outputs.items()}
     for argument in arguments:
         looks = any(suffix and argument.startswith(folder) and argument.endswith(suffix) for folder, suffix in places)
