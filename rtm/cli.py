@@ -212,7 +212,7 @@ def lineage(arguments: Arguments) -> None:
     """Where a result comes from, what is stale and why, and DVC's side of it."""
     from rtm import lineage_cli
 
-    lineage_cli.lineage(arguments.words, arguments.reason)
+    lineage_cli.lineage(arguments.words, arguments.reason, arguments.cell)
 
 
 def status(arguments: Arguments) -> None:
@@ -281,6 +281,7 @@ def _parser() -> argparse.ArgumentParser:
     tracing = verb(lineage)
     tracing.formatter_class, tracing.epilog = argparse.RawDescriptionHelpFormatter, LINEAGE_USAGE
     tracing.add_argument("words", nargs="+", metavar="WORD", help="a file, or an action with its targets: see below")
+    tracing.add_argument("--cell", nargs=2, metavar=("ROW", "COLUMN"), help="which number of a table")
     tracing.add_argument("--reason", help="for accept: why the results stay the same")
     verb(status).add_argument("--watch", action="store_true", help="look again every few seconds")
     verb(doctor)

@@ -7,8 +7,11 @@ from pathlib import Path
 from rtm.config import Config
 from rtm.config.reports import CellPart
 from rtm.errors import UserError
+from rtm.layout import Layout
 from rtm.lineage import JSON, Ledger
-from rtm.pipeline import Job
+from rtm.pipeline import Job, jobs
+from rtm.reports.cells import Cell, Sheet
+from rtm.reports.notes import command
 
 KINDS = {"summary": "summary", "evaluate": "metrics", "latency": "latency", "train": "checkpoint"}
 OF_SAMPLES = "sample."  # where a metrics file's receipt keeps the parameters of its samples
@@ -29,13 +32,27 @@ class Link:
 
 
 class Chains:
-    """The chains of a scale's cells; receipts and files are read once."""
+    """Where the cells of a scale come from; receipts and files are read once."""
 
-    def __init__(self, config: Config, graph: Mapping[str, Job]) -> None:
-        self.config, self.graph, self.ledger = config, graph, Ledger()
+    def __init__(self, config: Config, layout: Layout) -> None:
+        self.config, self.layout, self.ledger = config, layout, Ledger()
+        self.graph: Mapping[str, Job] = jobs(config)
+
+    def origin(self, sheet: Sheet, cell: Cell) -> str:
+        """Whose number it is, in a sentence."""
+        part = cell.part
+        if part.published:
+            entry = self.config.params.published[part.published]
+            return " ".join([f"Published, not measured here: {entry.source}.", *_sentence(entry.reference)])
+        if cell.value is None:
+            return f"Not measured yet; `{command(self.config, self.layout, sheet)}` measures it."
+        if part.experiment is None:
+            return "The mean of the rows above, each of which has its own chain."
+        seeds = len(self.config.experiment(part.experiment).seeds)
+        return "Measured here" + (f": mean ± standard deviation over {seeds} seeds." if cell.spread else ".")
 
     def of(self, part: CellPart) -> list[Link]:
-        """From the summary to the data; a job that nobody signed for is an error."""
+        """The chain of a measured cell, from the summary to the data; a job that nobody signed for is an error."""
         experiment = self.config.experiment(str(part.experiment))
         name, seeds = experiment.name, experiment.seeds
         measuring = {seed: self.graph.get(f"evaluate/{name}/{part.protocol}/seed{seed}") for seed in seeds}
@@ -86,6 +103,10 @@ class Chains:
         kept = "" if Path(job.outputs[0]).exists() else ", deleted after use"
         what = f"{job.params['samples']:,} images, {', '.join(job.params['variants'])}{kept}"
         return [Link("samples", what, told=told)]
+
+
+def _sentence(text: str | None) -> list[str]:
+    return [f"{text}."] if text else []
 
 
 def _made(made: JSON) -> str:

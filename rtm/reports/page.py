@@ -4,7 +4,7 @@ import base64
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,11 +16,10 @@ from rtm.config.reports import Column, Table
 from rtm.errors import UserError
 from rtm.files import write_text
 from rtm.layout import Layout
-from rtm.pipeline import jobs
 from rtm.reports.cells import Cell, Line, Sheet, build, format_number
 from rtm.reports.chain import Chains, Link
 from rtm.reports.latex import plain
-from rtm.reports.notes import command, notes
+from rtm.reports.notes import notes
 from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
 from rtm.reports.tables import ARROWS, label_spans
 from rtm.status import RunStatus, duration
@@ -173,7 +172,7 @@ class _Stories:
     """One for all cells of the same origin."""
 
     def __init__(self, config: Config, layout: Layout, sheets: Sequence[Sheet]) -> None:
-        self.config, self.layout, self.chains = config, layout, Chains(config, jobs(config))
+        self.chains = Chains(config, layout)
         self.all: dict[str, Story] = {}
         for sheet in sheets:
             for cell in sheet.cells:
@@ -191,23 +190,13 @@ class _Stories:
         return f"mean-{sheet.name}-{cell.row}-{cell.column}"
 
     def _story(self, name: str, sheet: Sheet, cell: Cell) -> Story:
-        part = cell.part
-        if part.published:
-            return Story(name, part.published, f"Published, not measured here. {self._source(part.published)}")
-        if not part.experiment:
-            return Story(name, f"{cell.row}, {cell.column}", "The mean of the rows above; each has its own chain.")
-        title = f"{part.experiment}, {name.rsplit('-', 1)[1]}"
-        if cell.value is None:
-            made = command(self.config, self.layout, sheet)
-            return Story(name, title, f"Not measured yet; `{made}` measures it.")
+        story = Story(name, name.partition("-")[2].replace("-", ", "), self.chains.origin(sheet, cell))
+        if cell.part.experiment is None or cell.value is None:
+            return story
         try:
-            return Story(name, title, links=tuple(self.chains.of(part)))
+            return replace(story, links=tuple(self.chains.of(cell.part)))
         except UserError as error:
-            return Story(name, title, str(error), broken=True)
-
-    def _source(self, published: str) -> str:
-        entry = self.config.params.published[published]
-        return f"{entry.source}. {entry.reference}." if entry.reference else f"{entry.source}."
+            return replace(story, text=str(error), broken=True)
 
 
 def _log(layout: Layout, run: RunStatus) -> str:
