@@ -11,6 +11,7 @@
 #     latency.json                        cost of an image
 #     metrics.json                        mean and deviation over the seeds
 #   reports/<table>.tex                   tables and figures                       workflow/rules/reports.smk
+#   reports/index.html                    all of them on one page
 #   lineage/<stage>/<name>.json           receipts: what each file was made from
 #
 # What must run is decided by those receipts (rtm/lineage.py), never by time stamps.
@@ -41,6 +42,7 @@ localrules:
     summary,
     table,
     figure,
+    report,
 
 
 rule all:

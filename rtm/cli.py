@@ -189,6 +189,17 @@ def figure(arguments: Arguments) -> None:
         render_figure(context.config, context.layout, name)
 
 
+def report(arguments: Arguments) -> None:
+    """Put everything there is so far on one page for a browser."""
+    from rtm.reports.page import write_page
+    from rtm.status import statuses
+
+    context = Context(arguments)
+    runs = statuses(context.config)
+    with context.recorded("report", "index"):
+        print(write_page(context.config, context.layout, runs))
+
+
 def pdf(arguments: Arguments) -> None:
     """Put every table and figure that is there into one PDF."""
     from rtm.reports.report import compile_pdf, write_report
@@ -201,7 +212,7 @@ def lineage(arguments: Arguments) -> None:
     """Where a result comes from, what is stale and why, and DVC's side of it."""
     from rtm import lineage_cli
 
-    lineage_cli.lineage(arguments.words, arguments.reason)
+    lineage_cli.lineage(arguments.words, arguments.reason, arguments.cell)
 
 
 def status(arguments: Arguments) -> None:
@@ -265,10 +276,12 @@ def _parser() -> argparse.ArgumentParser:
     tabling.add_argument("name", help="a name in params/tables.yaml")
     tabling.add_argument("--available", action="store_true", help="render at once from the results that are here")
     verb(figure).add_argument("name", help="a name in params/figures.yaml")
+    verb(report)
     verb(pdf)
     tracing = verb(lineage)
     tracing.formatter_class, tracing.epilog = argparse.RawDescriptionHelpFormatter, LINEAGE_USAGE
     tracing.add_argument("words", nargs="+", metavar="WORD", help="a file, or an action with its targets: see below")
+    tracing.add_argument("--cell", nargs=2, metavar=("ROW", "COLUMN"), help="which number of a table")
     tracing.add_argument("--reason", help="for accept: why the results stay the same")
     verb(status).add_argument("--watch", action="store_true", help="look again every few seconds")
     verb(doctor)

@@ -36,7 +36,7 @@ def run(cores: int) -> None:
     todo = _stale(config)
     if todo:
         console.print(f"Demo: {len(todo)} jobs on {cores} cores, from embedded images to LaTeX. Log: {LOG}")
-        _execute(todo, cores, console)
+        _execute(todo, layout.page(), cores, console)
         console.print(f"Done in {(time.monotonic() - began) / 60:.1f} minutes.\n")
     else:
         console.print("Nothing is to be done: all of demo/ is what its parameters, code and data say.\n")
@@ -50,7 +50,7 @@ def _stale(config: Config) -> list[Job]:
     graph, ledger = jobs(config), Ledger()
     needed = {
         job.id: job
-        for stage in ("table", "figure")
+        for stage in ("table", "figure", "report")
         for report in graph.values()
         if report.stage == stage
         for job in report.upstream()
@@ -58,11 +58,11 @@ def _stale(config: Config) -> list[Job]:
     return [job for job in needed.values() if not job.temporary and not ledger.fresh(job)]
 
 
-def _execute(todo: list[Job], cores: int, console: Console) -> None:
+def _execute(todo: list[Job], page: Path, cores: int, console: Console) -> None:
     LOG.parent.mkdir(parents=True, exist_ok=True)
     began = time.time()
     with tempfile.TemporaryDirectory(prefix="rtm-") as folder, open(LOG, "w") as log:
-        command = ["snakemake", "--cores", str(cores), "--", "demo"]
+        command = ["snakemake", "--cores", str(cores), "--", "demo", str(page)]
         show = _live if console.is_terminal else _lines
         with running({**os.environ, "RTM_PROGRESS": folder}) as environment:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
@@ -144,3 +144,4 @@ def _tell_where(config: Config, layout: Layout, console: Console) -> None:
     console.print(f"figures                  {layout.figure('x').parent}/")
     console.print(f"metrics                  {layout.root}/results/*/metrics.json")
     console.print(f"lineage of every number  {layout.root}/lineage/")
+    console.print(f"all of it on one page    {layout.page()}")

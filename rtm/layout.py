@@ -64,5 +64,12 @@ class Layout:
     def figure(self, name: str, suffix: str = ".pdf") -> Path:
         return self.root / "reports" / "figures" / f"{name}{suffix}"
 
+    def page(self) -> Path:
+        return self.root / "reports" / "index.html"
+
+    def log(self, stage: str, name: str) -> Path:
+        """What a job printed."""
+        return self.root / "logs" / stage / f"{name}.log"
+
     def receipt(self, stage: str, name: str) -> Path:
         return self.root / "lineage" / stage / f"{name}.json"

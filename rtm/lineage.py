@@ -112,14 +112,18 @@ class Ledger:
             return [f"{job.receipt} tells of other outputs: {', '.join(sorted(receipt['outputs'].keys() ^ told))}"]
         return []
 
-    def _differences(self, job: Job, receipt: JSON) -> list[str]:
-        """Parameters old -> new, modules, inputs."""
+    def differences(self, job: Job, receipt: JSON) -> dict[str, list[str]]:
+        """Since the receipt, by part: parameters old -> new, modules, inputs."""
         old, new = receipt["parts"], self.parts(job)
-        return [
-            *(f"{where}: {before} -> {after}" for where, before, after in _changes(old["params"], new["params"])),
-            *(f"code of {name} changed" for name, *_ in _changes(old["code"], new["code"])),
-            *(f"{name} has a new result" for name, *_ in _changes(old["inputs"], new["inputs"])),
-        ]
+        changed = {part: list(_changes(old[part], new[part])) for part in ("params", "code", "inputs")}
+        return {
+            "params": [f"{where}: {before} -> {after}" for where, before, after in changed["params"]],
+            "code": [f"code of {name} changed" for name, *_ in changed["code"]],
+            "inputs": [f"{name} has a new result" for name, *_ in changed["inputs"]],
+        }
+
+    def _differences(self, job: Job, receipt: JSON) -> list[str]:
+        return [told for part in self.differences(job, receipt).values() for told in part]
 
     def _other_results(self, job: Job, receipt: JSON) -> list[str]:
         """Differences that no refactoring makes: other values under the same name, other inputs."""
@@ -204,10 +208,12 @@ def recorded(job: Job) -> Iterator[Recording]:
     recording = Recording(ledger.fingerprint(job))
     began = time.monotonic()
     yield recording
+    seconds = time.monotonic() - began
     outputs = {str(path): ledger.hashes.described(path) for path in job.outputs if not job.temporary}
     made = {
         "host": platform.node(),
-        "seconds": round(time.monotonic() - began, 3),
+        "seconds": round(seconds, 3),
+        "gpu_hours": round(seconds / 3600 * job.compute.gpus, 3),
         "time": _now(),
         "revision": _revision(),
         **({"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}),
@@ -235,7 +241,7 @@ def refuse_lost(ledger: Ledger, job: Job) -> None:
 
 def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
     """Files nobody signed for are used by reports alone, which then stay stale."""
-    if job.stage in ("table", "figure"):
+    if job.stage in ("table", "figure", "report"):
         return
     for before, path in job.reads():
         receipt = ledger.receipt(before)

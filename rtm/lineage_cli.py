@@ -12,6 +12,7 @@ from rtm.pipeline import Job, every_job, find
 
 USAGE = """\
 rtm lineage FILE                        what a file was made from, by which job, where and when
+rtm lineage TABLE --cell ROW COLUMN     all that stands behind a number, and whether it is still what it was
 rtm lineage why TARGET ...              what is stale behind a target, and what made it so
 rtm lineage accept TARGET ... --reason  sign receipts anew after a refactoring that keeps the results
 rtm lineage verify TARGET ...           fail unless the targets are fresh
@@ -22,8 +23,11 @@ rtm lineage dvc                         write dvc.yaml from params/ and rtm/
 A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds)."""
 
 
-def lineage(words: Sequence[str], reason: str | None = None) -> None:
+def lineage(words: Sequence[str], reason: str | None = None, cell: Sequence[str] | None = None) -> None:
     """Do what the words after `rtm lineage` say."""
+    if cell is not None:
+        tell_cell(words, *cell)
+        return
     actions: dict[str, Callable[[list[Job]], None]] = {"why": why, "verify": verify, "run": run}
     first, *targets = words
     if first in ("check", "dvc"):
@@ -111,6 +115,17 @@ def tell(job: Job) -> None:
         print(f"  {'accepted':<12} {trace['time']}: {trace['reason']} ({'; '.join(trace['changes'])})")
     for name in receipt["parts"]["inputs"]:
         print(f"  {'from':<12} {name}")
+
+
+def tell_cell(words: Sequence[str], row: str, column: str) -> None:
+    """Print the chain of one number of a table."""
+    from rtm.reports.tracing import trace
+
+    tables = [job for job in _wanted(words) if job.stage == "table"]
+    if len(tables) != 1:
+        raise UserError("A cell is one of a table: rtm lineage reports/tab_cifar10.tex --cell cifar10_imle_rtm fid.")
+    for line in trace(tables[0], row, column):
+        print(line)
 
 
 def _wanted(targets: Sequence[str]) -> list[Job]:

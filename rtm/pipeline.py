@@ -101,7 +101,9 @@ def find(graph: Mapping[str, Job], target: str) -> list[Job]:
 
 def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
     """Refuse an argument that looks like a result but is none, with the names that are meant perhaps."""
-    outputs = {str(path): (job.root, path.suffix) for job in graph.values() for path in job.outputs}
+    # any .html may be the file of Snakemake's own --report
+    results = (job for job in graph.values() if job.stage != "report")
+    outputs = {str(path): (job.root, path.suffix) for job in results for path in job.outputs}
     places = {(root + path.removeprefix(root).split("/")[0] + "/", suffix) for path, (root, suffix) in outputs.items()}
     for argument in arguments:
         looks = any(suffix and argument.startswith(folder) and argument.endswith(suffix) for folder, suffix in places)
@@ -138,6 +140,7 @@ class _Builder:
             self.table(name, table)
         for name, figure in config.figures.items():
             self.figure(name, figure)
+        self.report()
 
     def add(
         self,
@@ -300,6 +303,14 @@ class _Builder:
             inputs += self.summaries(table.experiments())
         outputs = [self.layout.figure(name, suffix) for suffix in FIGURE_SUFFIXES]
         return self.add("figure", name, read, ("rtm.reports.figures:render_figure",), inputs, outputs)
+
+    def report(self) -> Job:
+        """The page with everything: a view, which neither git nor DVC keeps."""
+        shown = {name: [figure.title, figure.caption] for name, figure in self.config.figures.items()}
+        inputs = [self.table(name, table) for name, table in self.config.tables.items()]
+        inputs += [self.figure(name, figure) for name, figure in self.config.figures.items()]
+        entries = ("rtm.reports.page:write_page", "rtm/reports/web")
+        return self.add("report", "index", {"figures": shown}, entries, inputs, [self.layout.page()])
 
 
 def _measuring(experiment: Experiment) -> Resources:

@@ -33,6 +33,7 @@ JOBS = {  # rule: the id of a job from its wildcards
     "summary": "{0.root}summary/{0.experiment}",
     "table": "{0.root}table/{0.table}",
     "figure": "{0.root}figure/{0.figure}",
+    "report": "{0.root}report/index",
 }
 Flag = Callable[[str], str]  # Snakemake's `ancient`
 Wildcards = Any

@@ -24,7 +24,14 @@ PACKAGE = Path(__file__).parent
 # what the verbs import; torch._dynamo is what an optimiser brings along
 MODULES = (
     *("rtm.cli", "rtm.training", "rtm.imle", "rtm.stylegan2.method", "rtm.sampling", "rtm.gallery"),
-    *("rtm.metrics.protocols", "rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "torch._dynamo"),
+    *(
+        "rtm.metrics.protocols",
+        "rtm.reports.summary",
+        "rtm.reports.tables",
+        "rtm.reports.figures",
+        "rtm.reports.page",
+        "torch._dynamo",
+    ),
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # none to lose in a fork
 SIZE = struct.Struct("!q")

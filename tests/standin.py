@@ -36,6 +36,7 @@ STUBS = {  # module: what its code stands on, and the functions that the pipelin
     "reports/summary": ("", ["write_summary"]),
     "reports/tables": ("", ["render_table"]),
     "reports/figures": ("", ["render_figure"]),
+    "reports/page": ("", ["write_page"]),
 }
 EXPERIMENTS = {
     "cifar10_imle_mlp": {"recipe": "cifar10_imle", "mapper": "mlp8"},
@@ -83,6 +84,7 @@ class Repository:
             write(folder / f"rtm/{module}.py", f"{uses}\n\n{body}{used}")
         write(folder / "rtm/devices.py", "def check_devices(*_):\n    return True\n")
         write(folder / "rtm/reports/templates/table.tex.j2", "a table\n")
+        write(folder / "rtm/reports/web/page.html.j2", "a page\n")
         (folder / "profiles").symlink_to("workflow/profiles")
         (folder / "slurm").symlink_to("workflow/profiles/slurm")
         write(folder / "bin/rtm", f'#!/bin/sh\nexec {sys.executable} {Path(__file__)} "$@"\n')
@@ -241,7 +243,7 @@ def main(verb: str, *words: str) -> None:
             lineage([word for word in words if word not in ("--reason", reason)], reason)
             return
         options = dict(pairwise(words))
-        names = {"evaluate": "{0}/{--protocol}/seed{--seed}", "reference": "{0}/{1}"}
+        names = {"evaluate": "{0}/{--protocol}/seed{--seed}", "reference": "{0}/{1}", "report": "index"}
         seeded = names.get(verb, "{0}/seed{--seed}" if "--seed" in words else "{0}")
         job = jobs(load(options["--scale"]))[f"{verb}/{seeded.format(*words, **options)}"]
         with recorded(job) as recording:

@@ -38,7 +38,7 @@ def render_table(config: Config, layout: Layout, name: str, available: bool = Fa
 
 
 def to_tex(sheet: Sheet, told: list[str]) -> str:
-    spans = _label_spans(sheet)
+    spans = label_spans(sheet)
 
     def row(block: Block, line: Line) -> str:
         title = latex.escape(line.title) + (r"$^\dagger$" if line.dagger else "")
@@ -119,7 +119,7 @@ def plain_title(line: Line) -> str:
     return latex.plain(line.title) + ("†" if line.dagger else "") + (" (ours)" if line.ours else "")
 
 
-def _label_spans(sheet: Sheet) -> dict[str, int]:
+def label_spans(sheet: Sheet) -> dict[str, int]:
     """The first line of every run of groups with one label: how many lines the label spans."""
     spans: dict[str, int] = {}
     start = label = None

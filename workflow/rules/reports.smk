@@ -1,4 +1,4 @@
-# Tables and figures, from files alone.
+# Tables, figures and the page with all of them, from files alone.
 from rtm.pipeline import FIGURE_SUFFIXES, TABLE_SUFFIXES
 
 
@@ -26,3 +26,16 @@ rule figure:
         scale=plan.scale("figure"),
     shell:
         "rtm figure {wildcards.figure} --scale {params.scale} > {log} 2>&1"
+
+
+rule report:
+    input:
+        unpack(plan.needs("report")),
+    output:
+        page="{root}reports/index.html",
+    log:
+        "{root}logs/report/index.log",
+    params:
+        scale=plan.scale("report"),
+    shell:
+        "rtm report --scale {params.scale} > {log} 2>&1"

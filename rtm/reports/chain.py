@@ -1,0 +1,117 @@
+"""What stands behind a number: each link from its metrics file to the data, and whether it is still what it was."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rtm.config import Config
+from rtm.config.reports import CellPart
+from rtm.errors import UserError
+from rtm.layout import Layout
+from rtm.lineage import JSON, Ledger
+from rtm.pipeline import Job, jobs
+from rtm.reports.cells import Cell, Sheet
+from rtm.reports.notes import command
+
+KINDS = {"summary": "summary", "evaluate": "metrics", "latency": "latency", "train": "checkpoint"}
+OF_SAMPLES = "sample."  # where a metrics file's receipt keeps the parameters of its samples
+
+
+@dataclass(frozen=True)
+class Link:
+    kind: str  # metrics, checkpoint, parameters, ...
+    what: str
+    digest: str = ""
+    told: tuple[str, ...] = ()  # how it is not what it was
+    compared: bool = True  # False: a fact of the past
+    seed: int | None = None  # None: of all seeds
+
+    @property
+    def state(self) -> str:
+        return "; ".join(self.told) or ("as it was" if self.compared else "")
+
+
+class Chains:
+    """Where the cells of a scale come from; receipts and files are read once."""
+
+    def __init__(self, config: Config, layout: Layout) -> None:
+        self.config, self.layout, self.ledger = config, layout, Ledger()
+        self.graph: Mapping[str, Job] = jobs(config)
+
+    def origin(self, sheet: Sheet, cell: Cell) -> str:
+        """Whose number it is, in a sentence."""
+        part = cell.part
+        if part.published:
+            entry = self.config.params.published[part.published]
+            return " ".join([f"Published, not measured here: {entry.source}.", *_sentence(entry.reference)])
+        if cell.value is None:
+            return f"Not measured yet; `{command(self.config, self.layout, sheet)}` measures it."
+        if part.experiment is None:
+            return "The mean of the rows above, each of which has its own chain."
+        seeds = len(self.config.experiment(part.experiment).seeds)
+        return "Measured here" + (f": mean ± standard deviation over {seeds} seeds." if cell.spread else ".")
+
+    def of(self, part: CellPart) -> list[Link]:
+        """The chain of a measured cell, from the summary to the data; a job that nobody signed for is an error."""
+        experiment = self.config.experiment(str(part.experiment))
+        name, seeds = experiment.name, experiment.seeds
+        measuring = {seed: self.graph.get(f"evaluate/{name}/{part.protocol}/seed{seed}") for seed in seeds}
+        if str(part.section).startswith("latency"):
+            measuring = {seeds[0]: self.graph[f"latency/{name}"]}
+        links, shared = self._links(self.graph[f"summary/{name}"]), {}
+        for seed, job in measuring.items():
+            assert job is not None
+            for each in reversed(list(job.upstream())):
+                if each.stage in ("fetch", "reference"):
+                    shared[each.id] = each
+                else:
+                    found = self._samples(each, job) if each.temporary else self._links(each)
+                    links += [replace(link, seed=seed) for link in found]
+        return links + [link for job in shared.values() for link in self._links(job)]
+
+    def _receipt(self, job: Job) -> JSON:
+        receipt = self.ledger.receipt(job)
+        if receipt is None:
+            raise UserError(f"A number without a chain: nobody signed for {job.id}. {self.ledger.advice(job)}")
+        return receipt
+
+    def _links(self, job: Job) -> list[Link]:
+        receipt, path = self._receipt(job), job.outputs[0]
+        changed, made = self.ledger.differences(job, receipt), receipt["made"]
+        recorded = receipt["outputs"].get(str(path), {}).get("md5", "unknown")
+        told = [*([] if path.exists() else ["not here"]), *self.ledger.untrue(job), *changed["inputs"]]
+        params = [each for each in changed["params"] if not each.startswith(OF_SAMPLES)]
+        file = Link(self._kind(job), str(path), f"md5 {recorded}", tuple(told))
+        if job.stage not in KINDS or job.stage == "summary":
+            return [replace(file, told=(*told, *params, *changed["code"]))]
+        return [
+            file,
+            Link("parameters", f"fingerprint {receipt['fingerprint'][:16]}", told=tuple(params)),
+            Link("code", f"revision {made.get('revision') or 'unknown'}", told=tuple(changed["code"])),
+            Link("made", _made(made), compared=False),
+        ]
+
+    def _kind(self, job: Job) -> str:
+        if job.stage == "fetch":
+            return "dataset" if job.name in self.config.params.datasets else "network"
+        return KINDS.get(job.stage, job.stage)
+
+    def _samples(self, job: Job, measuring: Job) -> list[Link]:
+        """Images that were deleted once they were measured: what was asked for is in the receipt of the metrics."""
+        changed = self.ledger.differences(measuring, self._receipt(measuring))["params"]
+        told = tuple(each.removeprefix(OF_SAMPLES) for each in changed if each.startswith(OF_SAMPLES))
+        kept = "" if Path(job.outputs[0]).exists() else ", deleted after use"
+        what = f"{job.params['samples']:,} images, {', '.join(job.params['variants'])}{kept}"
+        return [Link("samples", what, told=told)]
+
+
+def _sentence(text: str | None) -> list[str]:
+    return [f"{text}."] if text else []
+
+
+def _made(made: JSON) -> str:
+    """Where, when and at what cost."""
+    jobs = made.get("slurm_jobs") or [job for job in (made.get("slurm_job"),) if job]
+    where = [made["host"], *([f"SLURM job {', '.join(jobs)}"] if jobs else [])]
+    when = made["time"][:16].replace("T", " ")
+    return ", ".join([*where, when, f"{made['seconds']:.0f} s", f"{made.get('gpu_hours', 0):g} GPU-hours"])

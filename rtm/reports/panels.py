@@ -1,0 +1,115 @@
+"""Training curves as small drawings for the page: lines in a box of fixed size, with a few round ticks."""
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+WIDTH, HEIGHT = 260, 130  # of the box in which lines are drawn
+POINTS = 120  # of a line
+COLUMNS = {
+    "loss": "loss",
+    "rejected": "rejected share",
+    "fid": "FID",
+    "precision": "precision",
+    "recall": "recall",
+}
+LOGARITHMIC = ("loss", "fid")
+Rows = list[dict[str, float]]
+Points = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Tick:
+    place: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    lines: tuple[str, ...]  # SVG path data, one a seed
+    x: tuple[Tick, ...]
+    y: tuple[Tick, ...]
+    last: str  # the last values, in words
+
+
+def read_curve(curve: Path, log: Path | None) -> Rows:
+    """The curve of a finished training, or the log of one that goes on."""
+    if curve.exists():
+        with open(curve) as file:
+            return [_numbers(row.items()) for row in csv.DictReader(file)]
+    if log is None or not log.exists():
+        return []
+    lines = [line for line in log.read_text().splitlines() if line.endswith("}")]  # the last may be half written
+    return [_numbers(json.loads(line).items()) for line in lines]
+
+
+def panels(runs: Sequence[Rows], total: int) -> list[Panel]:
+    """A panel for each number that the runs log, over the steps."""
+    drawn = []
+    for column, title in COLUMNS.items():
+        lines = [[(row["step"], row[column]) for row in rows if column in row] for rows in runs]
+        present = [_thinned(line) for line in lines if line]
+        if present:
+            drawn.append(_panel(title, present, total, column in LOGARITHMIC))
+    return drawn
+
+
+def _panel(title: str, lines: list[Points], total: int, logarithmic: bool) -> Panel:
+    values = [y for line in lines for _, y in line]
+    logarithmic = logarithmic and min(values) > 0
+
+    def scaled(value: float) -> float:
+        return math.log10(value) if logarithmic else value
+
+    ticks = _decades(min(values), max(values)) if logarithmic else _round_numbers(min(values), max(values))
+    low = min(scaled(min(values)), scaled(ticks[0]))
+    size = max(scaled(max(values)), scaled(ticks[-1])) - low or 1.0
+
+    def place(y: float) -> float:
+        return round(HEIGHT * (1 - (scaled(y) - low) / size), 1)
+
+    def across(step: float) -> float:
+        return round(WIDTH * step / total, 1)
+
+    return Panel(
+        title,
+        tuple("M" + "L".join(f"{across(x):g},{place(y):g}" for x, y in line) for line in lines),
+        tuple(Tick(across(step), f"{step:,.0f}") for step in (0, total)),
+        tuple(Tick(place(tick), f"{tick:g}") for tick in ticks),
+        ", ".join(f"{line[-1][1]:.3g}" for line in lines),
+    )
+
+
+def _thinned(line: Points) -> Points:
+    step = max(1, math.ceil(len(line) / POINTS))
+    return line if step == 1 else [*line[:-1:step], line[-1]]
+
+
+def _round_numbers(low: float, high: float, number: int = 3) -> list[float]:
+    """A few multiples of 1, 2 or 5 times a power of ten that enclose the values."""
+    span = (high - low) or abs(high) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / number))
+    step = next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= number)
+    first = math.floor(low / step)
+    last = max(first + 1, math.ceil(high / step))
+    return [round(step * index, 12) for index in range(first, last + 1)]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Powers of ten that enclose the values, with 2 and 5 between them where there are few."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    ticks = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
+    below = max(tick for tick in ticks if tick <= low)
+    above = min((tick for tick in ticks if tick >= high), default=10.0 ** (last + 1))
+    inside = [tick for tick in ticks if below <= tick <= above]
+    if len(inside) > 5:
+        inside = [tick for tick in inside if tick in (below, above) or math.log10(tick).is_integer()]
+    return inside if len(inside) > 1 else [low, high]
+
+
+def _numbers(items: Iterable[tuple[str, object]]) -> dict[str, float]:
+    return {key: float(str(value)) for key, value in items if value not in ("", None)}

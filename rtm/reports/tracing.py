@@ -1,0 +1,73 @@
+"""The chain of one number of a table, for `rtm lineage TABLE --cell ROW COLUMN`."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from rtm.config import load
+from rtm.errors import UserError
+from rtm.files import digest, read_json
+from rtm.layout import Layout
+from rtm.pipeline import Job
+from rtm.reports.cells import Cell, Sheet, build
+from rtm.reports.chain import Chains, Link
+from rtm.reports.latex import plain
+
+WIDTH = 88
+
+
+def trace(table: Job, row: str, column: str) -> Iterator[str]:
+    """Lines that tell the number, whose it is, and every link behind it."""
+    config = load(table.scale)
+    layout = Layout.of(config)
+    sheet, chains = build(config, layout, table.name), Chains(config, layout)
+    cell = find_cell(sheet, row, column)
+    shown = cell.text + (f" ± {cell.spread}" if cell.spread else "")
+    yield f"{layout.table(table.name)}: {cell.row} {cell.column} = {shown}"
+    yield f"  {chains.origin(sheet, cell)}"
+    if cell.value is None or cell.part.published:
+        return
+    if cell.part.experiment is None:
+        averaged = [each for each in sheet.cells if each.column == cell.column and each.part.experiment]
+        yield from (f"  {each.row} {each.text}" for each in averaged if each.part.metric == cell.part.metric)
+        return
+    links = [_rendered(layout, sheet, cell), *chains.of(cell.part)]
+    for seed, of_seed in groupby(links, key=lambda link: link.seed):
+        yield "" if seed is None else f"  seed {seed}"
+        for link in of_seed:
+            yield from _told(link)
+
+
+def find_cell(sheet: Sheet, row: str, column: str) -> Cell:
+    """By the names that the .csv gives, or by the titles that the table shows."""
+    lines = [line for line in sheet.lines if row in (line.id, plain(line.title))]
+    places = [place for place, each in enumerate(sheet.table.columns) if column in (each.id, plain(each.title))]
+    if len(lines) != 1:
+        known = ", ".join(line.id for line in sheet.lines)
+        raise UserError(f"{sheet.name} has {len(lines) or 'no'} rows {row!r}; choose one of {known}.")
+    if len(places) != 1:
+        known = ", ".join(each.id for each in sheet.table.columns)
+        raise UserError(f"{sheet.name} has {len(places) or 'no'} columns {column!r}; choose one of {known}.")
+    return lines[0].cells[places[0]]
+
+
+def _rendered(layout: Layout, sheet: Sheet, cell: Cell) -> Link:
+    """The table itself: whether it shows this number, from the files as they are."""
+    recorded = read_json(layout.table(sheet.name, ".lineage.json"))
+    (then,) = [each for each in recorded["cells"] if (each["row"], each["column"]) == (cell.row, cell.column)]
+    files = {path: recorded["files"][path]["sha256"] for path in then.get("files", [])}
+    told = [f"{path} is not what it was rendered from" for path, known in files.items() if digest(path) != known]
+    if then["shown"] != cell.text:
+        told.append(f"it shows {then['shown']}: render it again")
+    return Link("table", str(layout.table(sheet.name)), told=tuple(told))
+
+
+def _told(link: Link) -> Iterator[str]:
+    """A line, or two where it would be too long."""
+    rest = ", ".join(part for part in (link.digest, link.state) if part)
+    line = f"    {link.kind:<11} {link.what}"
+    if rest and len(line) + len(rest) + 2 <= WIDTH:
+        yield f"{line}, {rest}"
+    else:
+        yield line
+        if rest:
+            yield f"{'':<16}{rest}"

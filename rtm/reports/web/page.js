@@ -1,0 +1,66 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const theme = document.getElementById("theme");
+  const dialog = document.getElementById("dialog");
+  const body = document.getElementById("dialog-body");
+  const isDark = () =>
+    root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+
+  function remembered(value) {
+    try {
+      if (value) localStorage.setItem("rtm-theme", value);
+      return localStorage.getItem("rtm-theme");
+    } catch {
+      return null; // a browser that keeps nothing for files
+    }
+  }
+
+  function dress(choice) {
+    if (choice) root.dataset.theme = choice;
+    theme.textContent = isDark() ? "Light" : "Dark";
+    theme.setAttribute("aria-label", `Switch to ${theme.textContent.toLowerCase()} colours`);
+  }
+
+  theme.hidden = false;
+  theme.addEventListener("click", () => dress(remembered(isDark() ? "light" : "dark") || (isDark() ? "light" : "dark")));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dress());
+  dress(remembered());
+
+  function show(title, content, wide) {
+    document.getElementById("dialog-title").textContent = title;
+    body.replaceChildren(content);
+    dialog.classList.toggle("wide", wide);
+    dialog.showModal();
+  }
+
+  document.addEventListener("click", (event) => {
+    const cell = event.target.closest("a[data-name]");
+    const told = cell && document.getElementById(cell.hash.slice(1))?.querySelector(".told");
+    if (told && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      show(`${cell.dataset.name}: ${cell.textContent.trim()}`, told.cloneNode(true), false);
+    }
+    if (event.target === dialog) dialog.close();
+  });
+
+  for (const image of document.querySelectorAll("figure img")) {
+    const enlarge = () => show(image.alt, image.cloneNode(), true);
+    image.tabIndex = 0;
+    image.setAttribute("role", "button");
+    image.addEventListener("click", enlarge);
+    image.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        enlarge();
+      }
+    });
+  }
+
+  function unfold() {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (target instanceof HTMLDetailsElement) target.open = true;
+  }
+  addEventListener("hashchange", unfold);
+  unfold();
+})();

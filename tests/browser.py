@@ -1,0 +1,153 @@
+"""A real browser without a window: Chromium over its DevTools protocol, spoken by the standard library alone."""
+
+import base64
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+START = 60.0  # seconds that a busy machine may need
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run")
+
+
+def program() -> str:
+    """The browser's path; without one the test is skipped, or fails where REQUIRE_BROWSER=1."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        if os.environ.get("REQUIRE_BROWSER") == "1":
+            pytest.fail("REQUIRE_BROWSER=1, but chromium is not installed")
+        pytest.skip("chromium is not installed")
+    return found
+
+
+@contextmanager
+def browser() -> Iterator["Browser"]:
+    # Chromium's own files must not be under a path of this test's that is too long for its sockets
+    with tempfile.TemporaryDirectory(prefix="rtm-web-", ignore_cleanup_errors=True) as folder:
+        command = [program(), *FLAGS, f"--user-data-dir={folder}", "about:blank"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            port = _port(Path(folder) / "DevToolsActivePort", process)
+            yield Browser(port)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _port(file: Path, process: "subprocess.Popen[bytes]") -> int:
+    until = time.monotonic() + START
+    while time.monotonic() < until and process.poll() is None:
+        if file.exists() and (lines := file.read_text().splitlines()):
+            return int(lines[0])
+        time.sleep(0.05)
+    raise RuntimeError("chromium did not start")
+
+
+class Browser:
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    @contextmanager
+    def open(self, address: str, width: int, *, dark: bool = False, script: bool = True) -> Iterator["Tab"]:
+        """A tab of a size, with the reader's wishes for colours and scripts."""
+        with urlopen(Request(f"http://127.0.0.1:{self.port}/json/new?about:blank", method="PUT")) as answer:
+            target = json.load(answer)
+        tab = Tab(self.port, target["webSocketDebuggerUrl"].split("/", 3)[3])
+        try:
+            phone = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+            tab.call("Emulation.setDeviceMetricsOverride", **phone)
+            scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+            tab.call("Emulation.setEmulatedMedia", features=[scheme])
+            for domain in ("Page", "Runtime", "Network", "Log"):
+                tab.call(f"{domain}.enable")
+            if not script:
+                tab.call("Emulation.setScriptExecutionDisabled", value=True)
+            tab.go(address)
+            yield tab
+        finally:
+            tab.close()
+
+
+class Tab:
+    """A web socket to one page: calls with their answers, and the events in between."""
+
+    def __init__(self, port: int, path: str) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=START)
+        self.stream = self.socket.makefile("rb")
+        key = base64.b64encode(os.urandom(16)).decode()
+        upgrade = f"GET /{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        self.socket.sendall(f"{upgrade}Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
+        while self.stream.readline().strip():
+            pass
+        self.number = 0
+        self.events: list[dict[str, Any]] = []
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        self.number += 1
+        self._send({"id": self.number, "method": method, "params": params})
+        while (answer := self._receive()).get("id") != self.number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def go(self, address: str) -> None:
+        self.events.clear()
+        self.call("Page.navigate", url=address)
+        while not self.seen("Page.loadEventFired"):
+            self.events.append(self._receive())
+
+    def seen(self, method: str) -> list[dict[str, Any]]:
+        return [event["params"] for event in self.events if event.get("method") == method]
+
+    def evaluate(self, expression: str) -> Any:
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def press(self, key: str) -> None:
+        codes = {"Enter": 13, "Tab": 9, "Escape": 27}
+        text = {"text": "\r"} if key == "Enter" else {}
+        for kind in ("keyDown", "keyUp"):
+            shown = text if kind == "keyDown" else {}
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key], **shown)
+
+    def picture(self, path: Path, whole: bool = False) -> None:
+        """A screenshot, for people."""
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]))
+
+    def close(self) -> None:
+        self.stream.close()
+        self.socket.close()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        """One masked text frame."""
+        data, mask = json.dumps(message).encode(), os.urandom(4)
+        size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + struct.pack("!H", len(data))
+        self.socket.sendall(b"\x81" + size + mask + bytes(byte ^ mask[i % 4] for i, byte in enumerate(data)))
+
+    def _receive(self) -> dict[str, Any]:
+        """The next message, of as many frames as it has."""
+        parts, last = [], False
+        while not last:
+            first, size = self.stream.read(2)
+            if size == 126:
+                (size,) = struct.unpack("!H", self.stream.read(2))
+            elif size == 127:
+                (size,) = struct.unpack("!Q", self.stream.read(8))
+            parts.append(self.stream.read(size))
+            last = bool(first & 0x80)
+        message: dict[str, Any] = json.loads(b"".join(parts))
+        return message
