@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from rtm import data_cli
 from rtm.config import Config, Experiment, load, schema
 from rtm.config.loading import pick
 from rtm.errors import UserError
@@ -45,10 +46,7 @@ def fetch(arguments: Arguments) -> None:
     context, name, source = Context(arguments), arguments.name, arguments.source
     datasets, layout = context.config.params.datasets, context.layout
     if name in datasets:
-        from rtm.data.datasets import prepare
-
-        with context.recorded("fetch", name):
-            prepare(name, datasets[name], layout.images(name), source)
+        data_cli.fetch(context.config, layout, name, source, arguments.wait)
     elif name == "digit_classifier":
         from rtm.data.datasets import Images
         from rtm.digits import train_digit_classifier
@@ -56,11 +54,18 @@ def fetch(arguments: Arguments) -> None:
         with context.recorded("fetch", name):
             train_digit_classifier(Images(layout.images("digits")), layout.weights(name))
     else:
-        from rtm.data.weights import NETWORKS, fetch_network
+        from rtm.data.fetch import fetch_network
+        from rtm.data.weights import NETWORKS
 
         pick({**datasets, "digit_classifier": None, **NETWORKS}, name, "dataset or network")
         with context.recorded("fetch", name):
-            fetch_network(name, layout.weights(name), source)
+            fetch_network(name, layout.weights(name), layout.downloads(), source)
+
+
+def data(arguments: Arguments) -> None:
+    """Re-verify the datasets that are here, or show one: a contact sheet, counts, licence and citation."""
+    context = Context(arguments)
+    data_cli.data(context.config, context.layout, arguments.action, arguments.names)
 
 
 def reference(arguments: Arguments) -> None:
@@ -264,6 +269,11 @@ def _parser() -> argparse.ArgumentParser:
     fetching = verb(fetch)
     fetching.add_argument("name", help="a dataset of params/datasets.yaml, or inception, vgg16, digit_classifier")
     fetching.add_argument("--source", type=Path, help="a folder, archive or weights file that is here already")
+    fetching.add_argument("--wait", action="store_true", help="for what a person must get: go on once it is there")
+    looking = verb(data)
+    looking.formatter_class, looking.epilog = argparse.RawDescriptionHelpFormatter, data_cli.USAGE
+    looking.add_argument("action", choices=["check", "show"])
+    looking.add_argument("names", nargs="*", metavar="NAME", help="datasets of params/datasets.yaml")
     referring = verb(reference)
     referring.add_argument("dataset", help="a name in params/datasets.yaml")
     referring.add_argument("protocol", help="a name in params/protocols.yaml")

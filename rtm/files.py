@@ -1,8 +1,10 @@
 """Files that are whole or absent: every write goes to a temporary name, is synced and renamed."""
 
+import errno
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,19 @@ def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def room(folder: Path, needed: int) -> Iterator[None]:
+    """Begin only where the disk has so many bytes left, and tell of one that fills up on the way."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    full = UserError(f"The disk of {folder} is full; free {needed / 1e9:.2g} GB there and run this again.")
+    if shutil.disk_usage(there).free < needed:
+        raise full
+    try:
+        yield
+    except OSError as error:
+        raise full if error.errno in (errno.ENOSPC, errno.EDQUOT) else error from None
 
 
 def write_text(path: Path | str, text: str) -> None:

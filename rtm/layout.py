@@ -19,6 +19,13 @@ class Layout:
         """uint8, N x H x W x 3; beside it labels.npy and meta.json."""
         return self.shared / "data" / dataset / "images.npy"
 
+    def downloads(self) -> Path:
+        """What came from outside, as it came; put there by `rtm fetch` or by hand."""
+        return self.shared / "downloads"
+
+    def contact_sheet(self, dataset: str) -> Path:
+        return self.shared / "galleries" / "data" / f"{dataset}.png"
+
     def weights(self, network: str) -> Path:
         return self.shared / "weights" / f"{network}.safetensors"
 

@@ -193,9 +193,10 @@ class Ledger:
 
 @dataclass
 class Recording:
-    """A job that runs: its fingerprint, and facts for the receipt (GPU hours, the schedulers' job numbers)."""
+    """A job that runs: its fingerprint, the receipt of an earlier run, and facts for the new one (GPU hours, say)."""
 
     fingerprint: str
+    before: JSON = field(default_factory=dict)
     facts: JSON = field(default_factory=dict)
 
 
@@ -205,7 +206,8 @@ def recorded(job: Job) -> Iterator[Recording]:
     ledger = Ledger()
     _refuse_unknown_inputs(ledger, job)
     refuse_lost(ledger, job)
-    recording = Recording(ledger.fingerprint(job))
+    before = ledger.receipt(job)
+    recording = Recording(ledger.fingerprint(job), before or {})
     began = time.monotonic()
     yield recording
     seconds = time.monotonic() - began
@@ -220,7 +222,6 @@ def recorded(job: Job) -> Iterator[Recording]:
         **recording.facts,
     }
     told = {"fingerprint": recording.fingerprint, "parts": ledger.parts(job), "outputs": outputs}
-    before = ledger.receipt(job)
     if before is None or {key: before[key] for key in told} != told:  # the same again leaves git as it is
         write_json(job.receipt, {**told, "made": made})
     ledger.hashes.save()

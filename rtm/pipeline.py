@@ -168,13 +168,13 @@ class _Builder:
     def dataset(self, name: str) -> Job:
         dataset, images = self.config.params.datasets[name], self.layout.images(name)
         outputs = [images, images.with_name("labels.npy")] if dataset.classes else [images]
-        read = dataset.model_dump(mode="json", exclude={"title", "licence", "citation"})
-        return self.add("fetch", name, read, ("rtm.data.datasets:prepare",), [], outputs, shared=True)
+        read = dataset.model_dump(mode="json", exclude={"title", "sources", "licence", "citation"})
+        return self.add("fetch", name, read, ("rtm.data.prepare:prepare",), [], outputs, shared=True)
 
     def network(self, name: str) -> Job:
         file = NETWORKS.get(name, name)
         trained = file == "digit_classifier"
-        entries = ("rtm.digits:train_digit_classifier",) if trained else ("rtm.data.weights:fetch_network",)
+        entries = ("rtm.digits:train_digit_classifier",) if trained else ("rtm.data.weights:convert",)
         inputs = [self.dataset("digits")] if trained else []
         return self.add("fetch", file, {"network": file}, entries, inputs, [self.layout.weights(file)], shared=True)
 

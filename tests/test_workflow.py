@@ -15,7 +15,7 @@ import pytest
 from standin import ROOT, Repository, write
 
 from rtm.config import load
-from rtm.data.datasets import prepare
+from rtm.data.prepare import prepare
 
 NOTHING: list[str] = []
 RTM_CHANGED = [  # what follows from a new mapper of one experiment with one seed

@@ -7,7 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 from rtm.config import Experiment, load
-from rtm.data.datasets import Images, prepare
+from rtm.data.datasets import Images
+from rtm.data.prepare import prepare
 from rtm.digits import DigitClassifier
 from rtm.methods import build_method
 from rtm.train import Run, Setting

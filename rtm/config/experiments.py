@@ -7,17 +7,50 @@ from pydantic import Field, model_validator
 
 from rtm.config.base import Count, Fraction, Name, NonNegative, Positive, Strict
 
+MD5 = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+SHA256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Source(Strict):
+    """A file to be had from outside: exactly one of url, npm, pip and page says where."""
+
+    url: Annotated[str, Field(pattern="^https?://")] | None = None  # fetched from there
+    npm: str | None = None  # a package of npm's registry, with its version ...
+    pip: str | None = None  # ... or of PyPI
+    page: str | None = None  # where a person gets it: a form, a licence, a cloud drive
+    file: str | None = None  # its name in downloads/, where the address does not end with it
+    md5: MD5 | None = None  # where published; otherwise the sha256 at first sight counts
+    sha256: SHA256 | None = None
+
+    @property
+    def origin(self) -> str:
+        return self.url or self.npm or self.pip or self.page or ""
+
+    @property
+    def name(self) -> str:
+        """What the file is called in downloads/."""
+        return self.file or self.origin.split("?")[0].rsplit("/", 1)[-1]
+
+    @model_validator(mode="after")
+    def _one_place(self) -> "Source":
+        if sum(place is not None for place in (self.url, self.npm, self.pip, self.page)) != 1:
+            raise ValueError("give exactly one of url, npm, pip and page")
+        if self.page and not self.file:
+            raise ValueError("a page needs the name of the file that a person finds there")
+        return self
+
 
 class Dataset(Strict):
     title: str
-    kind: Literal["digits", "cifar10", "folder"]  # how it is read: embedded, batches, or a folder or archive of images
+    kind: Literal["digits", "cifar10", "images"]  # embedded; CIFAR's batches; a folder or archive of images
     resolution: Count
     count: Count
     classes: Annotated[int, Field(ge=0)] = 0
+    folders: tuple[str, ...] = ()  # those that hold its images, where a source holds more
+    crop: bool = False  # to the square in the middle, before the resize
     resize: Literal["bilinear", "lanczos", "none"] = "none"
-    url: str | None = None  # the official address of the archive
-    md5: str | None = None  # of the archive, where published
-    sha256: str | None = None  # of the prepared images.npy: what the results stand on
+    sources: tuple[Source, ...] = ()  # tried in this order
+    sha256: SHA256 | None = None  # of the prepared images.npy: what the results stand on
     licence: str
     citation: str
 

