@@ -54,6 +54,10 @@ class Layout:
         """Mean and standard deviation over the seeds: what tables and `dvc metrics` read."""
         return self.root / "results" / experiment / "metrics.json"
 
+    def foreign(self, name: str, protocol: str) -> Path:
+        """Metrics of others' images."""
+        return self.root / "results" / name / f"{protocol}.json"
+
     def table(self, name: str, suffix: str = ".tex") -> Path:
         return self.root / "reports" / f"{name}{suffix}"
 

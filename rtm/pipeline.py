@@ -136,6 +136,9 @@ class _Builder:
         for experiment in config.experiments.values():
             self.summary(experiment)
             self.gallery(experiment)
+        for name, foreign in config.params.foreign.items():
+            for protocol in foreign.protocols:
+                self.foreign(name, protocol)
         for name, table in config.tables.items():
             self.table(name, table)
         for name, figure in config.figures.items():
@@ -247,6 +250,15 @@ class _Builder:
         entries = ("rtm.metrics.protocols:write_metrics",)
         return self.add("evaluate", name, read, entries, inputs, outputs, _measuring(experiment))
 
+    def foreign(self, name: str, protocol: str) -> Job:
+        """Others' images, which are known by their hash."""
+        entry = self.config.params.foreign[name]
+        read = self.protocol(protocol, entry.dataset) | {"sha256": entry.sha256}
+        reference = self.reference(entry.dataset, protocol)
+        inputs, outputs = [reference, *self.networks(protocol)], [self.layout.foreign(name, protocol)]
+        entries = ("rtm.metrics.evaluate:write_foreign",)
+        return self.add("foreign", f"{name}/{protocol}", read, entries, inputs, outputs, reference.compute)
+
     def latency(self, experiment: Experiment) -> Job:
         evaluation = experiment.recipe.evaluation
         read = _architecture(experiment) | {
@@ -277,14 +289,21 @@ class _Builder:
     def table(self, name: str, table: Table) -> Job:
         entries = ("rtm.reports.tables:render_table", "rtm/reports/templates")
         outputs = [self.layout.table(name, suffix) for suffix in TABLE_SUFFIXES]
-        return self.add("table", name, self.shown(table), entries, self.summaries(table.experiments()), outputs)
+        return self.add("table", name, self.shown(table), entries, self.filling(table), outputs)
+
+    def filling(self, table: Table) -> list[Job]:
+        """What the measured cells of a table come from."""
+        foreign = [self.foreign(name, protocol) for name, protocol in table.foreign_parts()]
+        return [*self.summaries(table.experiments()), *foreign]
 
     def shown(self, table: Table) -> dict[str, Any]:
         """The definition of a table, the published numbers that it cites, and what its protocols are called."""
         published = {key: self.config.params.published[key].model_dump(mode="json") for key in table.constants()}
         used = sorted({part.protocol for *_, part in table.parts() if part.protocol})
         titles = {protocol: self.config.params.protocols[protocol].title for protocol in used}
-        return {"table": table.model_dump(mode="json"), "published": published, "protocols": titles}
+        foreign = {name: self.config.params.foreign[name].source for name, _ in table.foreign_parts()}
+        shown = {"table": table.model_dump(mode="json"), "published": published, "protocols": titles}
+        return {**shown, "foreign": foreign}
 
     def figure(self, name: str, figure: Figure) -> Job:
         chosen = [self.config.experiment(name) for name in figure.experiments]
@@ -299,7 +318,7 @@ class _Builder:
         if figure.table:
             table = self.config.params.tables[figure.table]
             read |= self.shown(table)
-            inputs += self.summaries(table.experiments())
+            inputs += self.filling(table)
         outputs = [self.layout.figure(name, suffix) for suffix in FIGURE_SUFFIXES]
         return self.add("figure", name, read, ("rtm.reports.figures:render_figure",), inputs, outputs)
 

@@ -71,7 +71,7 @@ def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names:
 
 
 def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """The methods of a table: hollow grey ones are published, filled ones measured here."""
+    """The methods of a table: hollow grey ones are published, grey ones measured on others' images, the rest ours."""
     sheet = build(config, layout, str(figure.table))
     found = [(line, point) for line in sheet.lines if (point := _point(line)) is not None]
     if not any(line.cells[0].state == "measured" for line, _ in found):
@@ -82,7 +82,8 @@ def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Fig
         if ours := line.cells[0].state == "measured":
             style: dict[str, Any] = {"color": COLOURS[measured], "marker": MARKERS[measured], "markersize": 8}
         else:
-            style = {"color": GREY, "marker": "o", "markersize": 5, "markerfacecolor": "none"}
+            published = line.cells[0].state != "evaluated"
+            style = {"color": GREY, "marker": "o", "markersize": 5, "markerfacecolor": "none" if published else GREY}
         measured += ours
         axes.plot(recall, precision, linestyle="", **style)
     axes.margins(0.08)
