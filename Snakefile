@@ -21,7 +21,7 @@ import sys
 from rtm.pipeline import check_targets
 from rtm.plan import Plan
 
-plan = Plan(workflow, ancient)
+plan = Plan(workflow, ancient, config)
 check_targets(plan.graph, sys.argv[1:])
 
 

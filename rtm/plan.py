@@ -9,14 +9,16 @@ import math
 import sys
 import traceback
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rtm.config.experiments import Resources
+from rtm.devices import check_devices
 from rtm.errors import UserError
 from rtm.lineage import Ledger, State, refuse_lost
-from rtm.pipeline import Job, every_job
+from rtm.pipeline import LIGHT, Job, every_job
+from rtm.slurm import Queued, comment, queued, refuse_impossible
 
 MARKS = Path(".snakemake/rtm")
 JOBS = {  # rule: the id of a job from its wildcards
@@ -40,9 +42,9 @@ Files = dict[str, list[str]]
 
 
 class Plan:
-    def __init__(self, workflow: Any, ancient: Flag) -> None:
+    def __init__(self, workflow: Any, ancient: Flag, site: Mapping[str, Any]) -> None:
         self.graph, self.ledger = every_job(), Ledger()
-        self.workflow, self.ancient = workflow, ancient
+        self.workflow, self.ancient, self.site = workflow, ancient, site  # the last from a profile's `config`
         self.mark: Path | None = None
         self.told: set[str] = set()
         atexit.register(self.ledger.hashes.save)
@@ -64,6 +66,7 @@ class Plan:
             if state is State.ABSENT and (rule == "train" or not any(path.exists() for path in job.outputs)):
                 return self._ancient(inputs)
             self._refuse_lost(job)
+            self._refuse_impossible(job)
             self._tell(job)
             return {**inputs, "stale": [self._fresh_mark()]}
 
@@ -85,22 +88,50 @@ class Plan:
 
         return threads
 
-    def compute(self, rule: str, walltime: int | None = None) -> dict[str, Callable[[Wildcards], int | str]]:
-        """The resources of a rule, from params/; no job asks for more minutes than the site's walltime."""
+    def compute(self, rule: str) -> dict[str, Callable[[Wildcards], int | str]]:
+        """The resources of a rule, from params/ and the site's settings in a profile."""
 
         def of(wildcards: Wildcards) -> Resources:
             return self.job(rule, wildcards).compute
 
         def minutes(wildcards: Wildcards) -> int:
+            """A job never asks for more than the site's walltime."""
             whole = math.ceil(of(wildcards).hours * 60)
-            return min(whole, walltime) if walltime else whole
+            return min(whole, int(self.site.get("walltime", whole)))
+
+        def options(wildcards: Wildcards) -> str:
+            """Of sbatch: a training is told before its time is over; nothing starts beside an orphan of its own."""
+            early = min(self.site.get("stop_before", 10), minutes(wildcards) / 4)
+            signal = [f"--signal=URG@{int(60 * early)}", "--open-mode=append"] if rule == "train" else []
+            alive = [job.id for job in self._queued() if job.comment == comment(rule, *wildcards)]
+            return " ".join([*signal, *([f"--dependency=afterany:{':'.join(alive)}"] if alive else [])])
 
         return {
             "gpu": lambda wildcards: of(wildcards).gpus,
-            "gpu_model": lambda wildcards: of(wildcards).gpu_model if of(wildcards).gpus else "",
+            "gpu_model": lambda wildcards: self._gpu_model(of(wildcards)),
             "mem_mb": lambda wildcards: of(wildcards).mem_gb * 1000,
             "runtime": minutes,
+            "slurm_extra": options,
         }
+
+    def _gpu_model(self, needed: Resources) -> str:
+        """As the site calls it."""
+        return str(self.site.get("gpu_model", needed.gpu_model)) if needed.gpus else ""
+
+    def _runs(self, executor: str) -> bool:
+        """Whether this process starts jobs by that executor."""
+        plugin = self.workflow.executor_plugin if self.workflow.is_main_process else None
+        return plugin is not None and plugin.name == executor
+
+    def _queued(self) -> list[Queued]:
+        return queued() if self._runs("slurm") else []
+
+    def _refuse_impossible(self, job: Job) -> None:
+        """Before anything is fetched: a job that no node can take, a training without its GPUs."""
+        if self._runs("slurm") and job.compute is not LIGHT:
+            refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
+        elif self._runs("local") and job.stage == "train":
+            check_devices(job.id, job.compute, job.outputs[0])
 
     def reports(self, scale: str) -> list[str]:
         """The tables and figures of a scale."""

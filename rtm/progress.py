@@ -84,12 +84,13 @@ def _to_terminal(description: str, total: int) -> Iterator[Report]:
         yield report
 
 
-def _to_log(description: str, total: int, every: float = 10.0) -> Report:
+def _to_log(description: str, total: int) -> Report:
+    """Lines farther and farther apart, so that a failure can show the log of a long job whole."""
     began = last = time.time()
 
     def report(done: int, **numbers: float) -> None:
         nonlocal last
-        if time.time() - last > every:
+        if time.time() - last > min(600, max(10, 0.05 * (time.time() - began))):
             last = time.time()
             left = (last - began) * (total - done) / max(done, 1)
             print(

@@ -9,7 +9,7 @@ import fcntl
 import os
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 from rtm.errors import UserError
 from rtm.files import read_json, write_json
+
+PATIENCE = 5.0  # seconds for an owner that is just ending
 
 
 class Stopped(Exception):  # noqa: N818  (not an error)
@@ -68,9 +70,9 @@ def book_of(folder: Path) -> Book | None:
 
 
 @contextmanager
-def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[None]:
-    """Train in this folder: nobody else does meanwhile, and the time is booked."""
-    with only_one(folder):
+def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Callable[[], None]]:
+    """Train in this folder: nobody else does meanwhile, and the time is booked. Yields what to ask before a save."""
+    with only_one(folder) as check_owner:
         before = book_of(folder) or Book(experiment, seed)
         earlier = tuple(replace(each, ended=each.ended or "killed") for each in before.slices)
         began = Slice(platform.node(), os.getpid(), os.environ.get("SLURM_JOB_ID"), gpus, time.time())
@@ -81,7 +83,7 @@ def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[No
 
         book()
         try:
-            yield
+            yield check_owner
         except Stopped:
             book(ended="stopped")
             raise
@@ -101,18 +103,38 @@ def is_trained(folder: Path) -> bool:
 
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """A lock on the run that dies with its owner, on a shared file system too."""
+def only_one(folder: Path) -> Iterator[Callable[[], None]]:
+    """A lock on the run that dies with its owner, on a shared file system too.
+
+    A file system that was away can lose the lock of a living process: the function that is yielded raises if
+    somebody else has taken the run since then.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "a+") as file:
-        if not _locked(file.fileno(), fcntl.LOCK_EX):
-            file.seek(0)
-            owner = file.read().strip() or "another process"
-            raise UserError(f"{folder} is being trained by {owner} already; wait for it or end it first.")
+    path, name = folder / "lock", f"{_here()}:{os.getpid()}"
+    with open(path, "a+") as file:
+        until = time.monotonic() + PATIENCE
+        while not _locked(file.fileno(), fcntl.LOCK_EX):
+            if time.monotonic() > until:
+                owner = path.read_text().strip() or "another process"
+                raise UserError(f"{folder} is being trained by {owner} already; wait for it or end it first.")
+            time.sleep(0.1)
         file.truncate(0)
-        file.write(f"{platform.node()}:{os.getpid()}")
+        file.write(name)
         file.flush()
-        yield
+        os.fsync(file.fileno())
+
+        def check_owner() -> None:
+            file.seek(0)
+            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())) or file.read() != name:
+                raise UserError(f"{folder} was taken over by somebody else; this process has not saved there since.")
+
+        yield check_owner
+
+
+def _here() -> str:
+    """Host, and the job of SLURM if this is one."""
+    job = os.environ.get("SLURM_JOB_ID")
+    return f"SLURM job {job} on {platform.node()}" if job else platform.node()
 
 
 def _locked(file: int, kind: int) -> bool:

@@ -1,10 +1,16 @@
 """What SLURM's queue holds of this repository's jobs; nothing where there is no SLURM."""
 
 import getpass
+import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from rtm.config.experiments import Resources
+from rtm.errors import UserError
 
 TIMEOUT = 20  # seconds: a controller that is away must not hold up whoever only looks
 
@@ -24,14 +30,55 @@ def comment(rule: str, *wildcards: object) -> str:
     return f"rule_{rule}_wildcards_" + "_".join(map(str, wildcards)).replace("/", "_")
 
 
+def _told(*command: str) -> str | None:
+    """What a command of SLURM prints; None if it cannot be asked."""
+    if not shutil.which(command[0]):
+        return None
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
 def queued() -> list[Queued]:
     """This user's jobs that were submitted from this folder."""
-    if not shutil.which("squeue"):
-        return []
-    command = ["squeue", f"--user={getpass.getuser()}", "--noheader", "--format=%i\t%T\t%k\t%N\t%Z"]
-    try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return []
-    rows = [line.split("\t") for line in told.splitlines()]
+    told = _told("squeue", f"--user={getpass.getuser()}", "--noheader", "--format=%i\t%T\t%k\t%N\t%Z")
+    rows = [line.split("\t") for line in (told or "").splitlines()]
     return [Queued(*row[:4]) for row in rows if len(row) == 5 and Path(row[4]) == Path.cwd()]
+
+
+def requeue() -> bool:
+    """Put the job of this process back into the queue, where it waits for its next slice under the same number.
+
+    False if this is no job of a batch, may not be put back, or was cancelled.
+    """
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job or _told("squeue", f"--job={job}", "--noheader", "--format=%T") != "RUNNING":
+        return False
+    return _told("scontrol", "requeue", job) is not None
+
+
+def refuse_impossible(name: str, needed: Resources, model: str) -> None:
+    """Refuse what no node of the cluster has: SLURM would tell it less clearly, or let it wait for ever."""
+    found = [(_gpus(gres, model), int(cpus.rstrip("+")), int(memory.rstrip("+"))) for gres, cpus, memory in _nodes()]
+    asked = (needed.gpus, needed.cpus, needed.mem_gb * 1000)
+    if found and not any(all(map(int.__ge__, each, asked)) for each in found):
+        most = max(found)
+        raise UserError(
+            f"{name} asks for one node with {asked[0]} {model} GPUs, {asked[1]} cores and {needed.mem_gb} GB, and no "
+            f"node has that (the largest: {most[0]} GPUs, {most[1]} cores, {most[2] // 1000} GB); lower its resources "
+            "in params/recipes.yaml, or name the cluster's gpu_model at the top of slurm/config.yaml."
+        )
+
+
+@cache
+def _nodes() -> list[list[str]]:
+    """GPUs, cores and megabytes of every kind of node."""
+    told = _told("sinfo", "--noheader", "--format=%G\t%c\t%m")
+    return [line.split("\t") for line in (told or "").splitlines()]
+
+
+def _gpus(gres: str, model: str) -> int:
+    """How many GPUs of a model a node has, from "gpu:h100:8(S:0-1),shard:16"."""
+    found = re.findall(r"gpu:(?:([^:,()]+):)?(\d+)", gres)
+    return sum(int(count) for kind, count in found if not model or kind.lower() in ("", model.lower()))

@@ -72,18 +72,6 @@ class Method(ABC):
         assert not extra
 
 
-def check_devices(experiment: Experiment, target: Path) -> bool:
-    """Whether to train on GPUs; refuse a training whose GPUs are not here."""
-    needed = experiment.recipe.resources
-    present = torch.cuda.device_count()
-    if present < needed.gpus:
-        raise UserError(
-            f"{experiment.name} needs {needed.gpus} {needed.gpu_model} GPUs for about {needed.hours:g} hours and this "
-            f"machine has {present}; submit it with `snakemake --profile slurm {target}`."
-        )
-    return needed.gpus > 0
-
-
 @dataclass(frozen=True)
 class Selection:
     """Keep the EMA weights that score lowest, looked at every so many steps; without it the last ones count."""
@@ -95,8 +83,16 @@ class Selection:
 class Run:
     """A training in its folder: state.pt, log.jsonl, grid_*.png."""
 
-    def __init__(self, method: Method, setting: Setting, folder: Path, selection: Selection | None = None) -> None:
+    def __init__(
+        self,
+        method: Method,
+        setting: Setting,
+        folder: Path,
+        selection: Selection | None = None,
+        check_owner: Callable[[], None] = lambda: None,  # raises if the folder is no longer ours
+    ) -> None:
         self.method, self.setting, self.folder, self.selection = method, setting, folder, selection
+        self.check_owner = check_owner
         self.best: dict[str, Any] = {"score": math.inf, "step": 0, "weights": {}}
         folder.mkdir(parents=True, exist_ok=True)  # whichever process comes first
         self.training = setting.experiment.recipe.training
@@ -200,6 +196,7 @@ class Run:
     def _save(self) -> None:
         if distributed.rank() != 0:
             return
+        self.check_owner()
         state = {
             "done": self.done,
             "seconds": self.seconds,

@@ -1,49 +1,93 @@
 """`rtm train`: check the devices, start as many processes as GPUs, lock the run, train, and leave the checkpoint."""
 
 import os
+import signal
 import sys
+import time
+import uuid
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from rtm import distributed
 from rtm.config import Config, Experiment
 from rtm.data.datasets import Images
+from rtm.devices import check_devices
 from rtm.generator import draw
 from rtm.layout import Layout
 from rtm.lineage import Ledger, recorded
 from rtm.methods import build_method
-from rtm.pipeline import NETWORKS, jobs
+from rtm.pipeline import NETWORKS, Job, jobs
 from rtm.randomness import seed_of
 from rtm.runs import Stopped, book_of, training
-from rtm.train import STOPPED, Run, Selection, Setting, check_devices
+from rtm.slurm import requeue
+from rtm.train import STOPPED, Run, Selection, Setting
 
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
-    use_gpus = check_devices(experiment, layout.checkpoint(experiment.name, seed))
-    processes = experiment.recipe.resources.gpus
-    if processes > 1 and "RANK" not in os.environ:
-        _launch(processes)
+    job, resources = jobs(config)[f"train/{experiment.name}/seed{seed}"], experiment.recipe.resources
+    use_gpus = check_devices(experiment.name, resources, job.outputs[0])
+    processes, is_part = resources.processes or resources.gpus, "RANK" in os.environ
+    if processes > 1 and not is_part:
+        stopped = _launch(processes, layout.run(experiment.name, Ledger().fingerprint(job)))
+    else:
+        stopped = _join(config, layout, experiment, seed, job, use_gpus)
+    if stopped and not is_part:
+        if requeue():
+            _wait_for_the_end()
+        sys.exit(STOPPED)
+
+
+def _launch(processes: int, folder: Path) -> bool:
+    """What torchrun does, with the same command line; its processes find RANK set. Whether they were stopped.
+
+    They end with 0 then: at the first other code the rest would be killed, perhaps in the middle of a save.
+    """
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        max_restarts=0,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        run_id=uuid.uuid4().hex,
+    )
+    try:
+        elastic_launch(config, sys.executable)("-m", "rtm.cli", *sys.argv[1:])
+    except ChildFailedError:  # it has told why
+        sys.exit(1)
+    except SignalException:
+        return True
+    book = book_of(folder)
+    return book is not None and book.slices[-1].ended == "stopped"
+
+
+def _wait_for_the_end(seconds: float = 120) -> None:
+    """SLURM ends a job that was put back; to go before would look like a failure."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    time.sleep(seconds)
+
+
+def _join(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, use_gpus: bool) -> bool:
+    """Train in this process, alone or with others; whether it was stopped."""
     device = distributed.start(use_gpus)
     try:
-        _train(config, layout, experiment, seed, device)
+        _train(config, layout, experiment, seed, job, device)
     except Stopped as stopped:
-        print(f"rtm: {stopped}", file=sys.stderr)
-        sys.exit(STOPPED)
+        if distributed.rank() == 0:
+            print(f"rtm: {stopped}", file=sys.stderr)
+        return True
     finally:
         distributed.stop()
+    return False
 
 
-def _launch(processes: int) -> None:
-    """Become torchrun with the same command line; its processes find RANK set."""
-    runner = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m", "rtm.cli"]
-    os.execv(sys.executable, [sys.executable, *runner, *sys.argv[1:]])
-
-
-def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, device: torch.device) -> None:
-    job = jobs(config)[f"train/{experiment.name}/seed{seed}"]
+def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, device: torch.device) -> None:
     setting = Setting(
         experiment, seed, Images(layout.images(experiment.dataset_name)), _weights(layout, experiment), device
     )
@@ -52,11 +96,12 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, de
         return
     with recorded(job) as recording:
         folder = layout.run(experiment.name, recording.fingerprint)
-        gpus = experiment.recipe.resources.gpus
-        with training(folder, experiment.name, seed, gpus):
-            run = Run(build_method(setting), setting, folder, _selection(config, layout, experiment, device))
+        with training(folder, experiment.name, seed, experiment.recipe.resources.gpus) as check_owner:
+            selection = _selection(config, layout, experiment, device)
+            run = Run(build_method(setting), setting, folder, selection, check_owner)
             run.train()
             described = _described(experiment, seed, recording.fingerprint, setting.images.sha256)
+            check_owner()
             run.export(layout.checkpoint(experiment.name, seed), layout.curve(experiment.name, seed), described)
         book = book_of(folder)
         assert book is not None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 SEARCHED = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 GPUS = 8
 SETTINGS = """\
@@ -91,10 +91,10 @@ def _configured(folder: Path) -> dict[str, str]:
     (folder / "gres.conf").write_text(gpus)
     values = {"folder": folder, "host": host, "user": user, "controller": controller, "daemon": daemon, "gpus": GPUS}
     (folder / "slurm.conf").write_text(SETTINGS.format(**values))
-    # the step inside a job is started without SLURM_CONF
-    srun = folder / "bin/srun"
-    srun.write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which("srun", path=SEARCHED)} "$@"\n')
-    srun.chmod(0o755)
+    for name in ("srun", "squeue", "scontrol"):  # the step inside a job is started without SLURM_CONF
+        program = folder / "bin" / name
+        program.write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which(name, path=SEARCHED)} "$@"\n')
+        program.chmod(0o755)
     return {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf", "PATH": f"{folder}/bin:{SEARCHED}"}
 
 

@@ -20,7 +20,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 REAL = ["__init__", "dvcfile", "errors", "files", "layout", "lineage", "lineage_cli", "meaning", "methods", "pipeline"]
-REAL += ["plan"]
+REAL += ["plan", "slurm"]
 FUNCTION = "def {name}():\n    return 1\n\n\n"
 STUBS = {  # module: what its code stands on, and the functions that the pipeline names as entries
     "mappers": ("", ["refine"]),
@@ -82,6 +82,7 @@ class Repository:
             body = "".join(FUNCTION.format(name=name) for name in functions)
             used = "print(refine())\n" if uses else ""
             write(folder / f"rtm/{module}.py", f"{uses}\n\n{body}{used}")
+        write(folder / "rtm/devices.py", "def check_devices(*_):\n    return True\n")
         write(folder / "rtm/reports/templates/table.tex.j2", "a table\n")
         write(folder / "rtm/reports/web/page.html.j2", "a page\n")
         (folder / "profiles").symlink_to("workflow/profiles")

@@ -159,4 +159,4 @@ def test_what_is_timed_has_the_machine_or_its_job_for_itself(
 ) -> None:
     workflow = SimpleNamespace(is_main_process=main, resource_settings=SimpleNamespace(cores=cores))
     wildcards = SimpleNamespace(root=root, experiment="cifar10_imle_rtm")
-    assert Plan(workflow, str).all_threads("latency")(wildcards) == threads
+    assert Plan(workflow, str, {}).all_threads("latency")(wildcards) == threads

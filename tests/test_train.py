@@ -16,11 +16,12 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor
 
+from rtm.devices import check_devices
 from rtm.errors import UserError
 from rtm.generator import checkpoint_metadata, draw, load_generator
 from rtm.methods import build_method
 from rtm.runs import Stopped, only_one
-from rtm.train import Run, Selection, check_devices
+from rtm.train import Run, Selection
 
 IMLE = "shells_imle_rtm"
 
@@ -174,8 +175,8 @@ def test_missing_gpus_are_refused_at_once() -> None:
     paper = load("paper", tiny.PARAMS).experiments["cifar10_imle_rtm"]
     if torch.cuda.device_count() < 4:
         with pytest.raises(UserError, match=r"needs 4 h100 GPUs for about 336 hours.*snakemake --profile slurm x"):
-            check_devices(paper, Path("x"))
-    assert check_devices(tiny.experiment(IMLE), Path("x")) is False
+            check_devices(paper.name, paper.recipe.resources, Path("x"))
+    assert check_devices(IMLE, tiny.experiment(IMLE).recipe.resources, Path("x")) is False
 
 
 def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:

@@ -172,6 +172,7 @@ class Resources(Strict):
 
     gpus: Annotated[int, Field(ge=0)]
     gpu_model: str = "h100"
+    processes: Count | None = None  # that train together; by default one a GPU
     cpus: Count
     mem_gb: Count
     hours: Positive  # of the whole training, over all its slices

@@ -38,6 +38,6 @@ rule reference:
         scale=plan.scale("reference"),
     threads: plan.threads("reference")
     resources:
-        **plan.compute("reference", config.get("walltime")),
+        **plan.compute("reference"),
     shell:
         "rtm reference {wildcards.dataset} {wildcards.protocol} --scale {params.scale} > {log} 2>&1"

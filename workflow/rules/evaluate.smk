@@ -12,7 +12,7 @@ rule sample:
         scale=plan.scale("sample"),
     threads: plan.threads("sample")
     resources:
-        **plan.compute("sample", config.get("walltime")),
+        **plan.compute("sample"),
     shell:
         "rtm sample {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
 
@@ -28,7 +28,7 @@ rule gallery:
         scale=plan.scale("gallery"),
     threads: plan.threads("gallery")
     resources:
-        **plan.compute("gallery", config.get("walltime")),
+        **plan.compute("gallery"),
     shell:
         "rtm gallery {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
 
@@ -44,7 +44,7 @@ rule evaluate:
         scale=plan.scale("evaluate"),
     threads: plan.threads("evaluate")
     resources:
-        **plan.compute("evaluate", config.get("walltime")),
+        **plan.compute("evaluate"),
     shell:
         "rtm evaluate {wildcards.experiment} --protocol {wildcards.protocol} --seed {wildcards.seed}"
         " --scale {params.scale} > {log} 2>&1"
@@ -77,7 +77,7 @@ rule latency:
         scale=plan.scale("latency"),
     threads: plan.all_threads("latency")
     resources:
-        **plan.compute("latency", config.get("walltime")),
+        **plan.compute("latency"),
     shell:
         "rtm latency {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
 

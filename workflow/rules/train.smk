@@ -1,13 +1,14 @@
 # Training. Its state lives in runs/, which is no output: Snakemake deletes outputs of failed jobs, and a training that
-# was stopped goes on from there in the next attempt.
+# was stopped goes on from there in the next attempt. What an earlier training left stays until the new one is whole:
+# `update` keeps Snakemake from deleting it.
 
 
 rule train:
     input:
         unpack(plan.needs("train")),
     output:
-        checkpoint="{root}checkpoints/{experiment}/seed{seed}.safetensors",
-        curve="{root}results/{experiment}/training/seed{seed}.csv",
+        checkpoint=update("{root}checkpoints/{experiment}/seed{seed}.safetensors"),
+        curve=update("{root}results/{experiment}/training/seed{seed}.csv"),
     log:
         "{root}logs/train/{experiment}/seed{seed}.log",
     params:
@@ -15,6 +16,6 @@ rule train:
     threads: plan.threads("train")
     resources:
         nodes=1,
-        **plan.compute("train", config.get("walltime")),
+        **plan.compute("train"),
     shell:
         "rtm train {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
