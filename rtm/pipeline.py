@@ -21,7 +21,7 @@ NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, where its n
 TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
 FIGURE_SUFFIXES = (".pdf", ".png")
 FIGURES_OF_IMAGES = ("samples", "slerp", "neighbours", "pairs")
-FIGURES_OF_TRAININGS = ("curves", "rejected")
+FIGURES_OF_TRAININGS = ("curves", "progress", "rejected")
 LIGHT = Resources(gpus=0, cpus=1, mem_gb=4, hours=1)
 # how often a run is saved and looked at changes no result
 UNREAD_BY_TRAINING = {"save_every", "grid_every"}
@@ -215,6 +215,8 @@ class _Builder:
             protocol = recipe.stylegan2.select_protocol
             read["selection"] = self.protocol(protocol, experiment.dataset_name)
             inputs += [self.reference(experiment.dataset_name, protocol), *self.networks(protocol)]
+        if recipe.training.watch:
+            inputs.append(self.network(recipe.training.watch.extractor))
         outputs = [self.layout.checkpoint(name, seed), self.layout.curve(name, seed)]
         entries = ("rtm.train:Run", module_of(experiment))
         return self.add("train", f"{name}/seed{seed}", read, entries, inputs, outputs, recipe.resources)

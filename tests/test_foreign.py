@@ -113,7 +113,7 @@ def test_other_images_than_meant_are_refused(workspace: Path) -> None:
     with pytest.raises(UserError, match=r"others\.npy has sha256 [0-9a-f]{64}, but params/foreign\.yaml says"):
         write_foreign(config, Layout.of(config), NAME, "digits")
     Path("others.npy").unlink()
-    with pytest.raises(UserError, match="others.npy is not here; put there what .*: Somebody's noise"):
+    with pytest.raises(UserError, match=r"others\.npy is not here; put there what .*: Somebody's noise"):
         write_foreign(config, Layout.of(config), NAME, "digits")
 
 

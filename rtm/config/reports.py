@@ -167,14 +167,16 @@ class Table(CellPart):
 
 
 class Figure(Strict):
-    kind: Literal["samples", "slerp", "neighbours", "pairs", "curves", "sweep", "precision_recall", "rejected"]
+    kind: Literal[
+        "samples", "slerp", "neighbours", "pairs", "curves", "progress", "sweep", "precision_recall", "rejected"
+    ]
     title: str
     caption: str
     experiments: Annotated[tuple[Name, ...], Field(min_length=1)]  # baseline first
     rows: Count = 8
     columns: Count = 8
     skip: Annotated[int, Field(ge=0)] = 0  # samples passed over, for a second figure of the same gallery
-    metrics: tuple[Metric, ...] = ("fid", "precision", "recall")  # sweep
+    metrics: tuple[Metric, ...] = ("fid", "precision", "recall")  # progress, sweep
     protocol: Name | None = None  # sweep
     table: Name | None = None  # precision_recall: the methods of this table
 

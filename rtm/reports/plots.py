@@ -39,8 +39,13 @@ def curves(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names
     _training(canvas, config, layout, names, "seconds", {"loss": "loss", "rejected": "rejected share of the pool"})
 
 
+def progress(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
+    """Metrics that were taken on the way, against time."""
+    _training(canvas, config, layout, names, "seconds", {metric: TITLES[metric] for metric in figure.metrics})
+
+
 def rejected(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    _training(canvas, config, layout, names, "step", {"rejected": "rejected share of the pool"})
+    _training(canvas, config, layout, names, "rounds", {"rejected": "rejected share of the pool"})
 
 
 def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
@@ -101,10 +106,11 @@ def _training(
     shown = [column for column in columns if any(column in log and log[column].notna().any() for log in _flat(logs))]
     if not shown:
         raise UserError(f"The training curves of {', '.join(names)} have none of {', '.join(columns)}.")
-    unit, divisor = _time_unit(max(log[x].max() for log in _flat(logs))) if x == "seconds" else ("step", 1.0)
+    unit, divisor = _time_unit(max(log[x].max() for log in _flat(logs))) if x == "seconds" else ("round", 1.0)
     for axes, column in zip(_panels(canvas, len(shown)), shown, strict=True):
         for place, (name, label) in enumerate(names.items()):
-            _seeds(axes, [log[[x, column]].dropna() for log in logs[name] if column in log], x, divisor, place, label)
+            present = [log[[x, column]].dropna().drop_duplicates(x) for log in logs[name] if column in log]
+            _seeds(axes, present, x, divisor, place, label)
         axes.set_xlabel(unit)
         axes.set_ylabel(columns[column])
         if column == "loss":

@@ -61,7 +61,7 @@ rule foreign:
         scale=plan.scale("foreign"),
     threads: plan.threads("foreign")
     resources:
-        **plan.compute("foreign", config.get("walltime")),
+        **plan.compute("foreign"),
     shell:
         "rtm evaluate {wildcards.foreign} --protocol {wildcards.protocol} --scale {params.scale} > {log} 2>&1"
 
