@@ -116,10 +116,18 @@ def gallery(arguments: Arguments) -> None:
 
 
 def evaluate(arguments: Arguments) -> None:
-    """Measure an experiment's samples, or any folder or array of images, under a protocol."""
+    """Measure an experiment's samples, those of params/foreign.yaml, or any folder or array of images."""
     context, protocol = Context(arguments), arguments.protocol
     if arguments.dataset:
         _evaluate_images(context, arguments)
+        return
+    if arguments.subject in context.config.params.foreign:
+        from rtm.metrics.evaluate import write_foreign
+
+        foreign = context.config.params.foreign[arguments.subject]
+        pick(dict.fromkeys(foreign.protocols), protocol, f"protocol of {arguments.subject}")
+        with context.recorded("foreign", f"{arguments.subject}/{protocol}"):
+            write_foreign(context.config, context.layout, arguments.subject, protocol)
         return
     from rtm.metrics.protocols import write_metrics
 
@@ -302,7 +310,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_evaluation(evaluating: argparse.ArgumentParser) -> None:
-    evaluating.add_argument("subject", help="an experiment or, with --dataset, a folder of images, .npy or .npz")
+    evaluating.add_argument("subject", help="an experiment, an entry of params/foreign.yaml or, with --dataset, images")
     evaluating.add_argument("--protocol", required=True, help="a name in params/protocols.yaml")
     evaluating.add_argument("--seed", type=int, default=0, help="which of the experiment's seeds (default 0)")
     evaluating.add_argument("--dataset", help="compare images of any origin with this dataset, and print the metrics")

@@ -86,6 +86,7 @@ class _Stages:
 
     def stages(self) -> dict[str, Stage]:
         stages = {"train": self.train(), "evaluate": self.evaluate(), "gallery": self.gallery()}
+        stages |= {"foreign": self.foreign()} if self.of("foreign") else {}
         stages |= {job.name: self.table(job) for job in self.of("table")}
         stages |= {"figures": self.figures()} if self.of("figure") else {}
         named = {f"{self.prefix}{name}": stage for name, stage in stages.items()}
@@ -159,6 +160,15 @@ class _Stages:
             outs=[self.out(path) for path in (*kept, job.receipt)],
         )
 
+    def foreign(self) -> Stage:
+        """All images of others in one stage: Snakemake measures those that are stale."""
+        measured = self.of("foreign")
+        return _texts(
+            cmd=f"rtm lineage run {self.root}foreign",
+            deps=[*_code(measured), *_files_of("foreign", "protocols", "datasets")],
+            outs=[self.out(path) for job in measured for path in (*job.outputs, job.receipt)],
+        )
+
     def figures(self) -> Stage:
         """All figures in one stage: Snakemake draws those that are stale."""
         figures = self.of("figure")
@@ -174,6 +184,8 @@ class _Stages:
 
     def result(self, job: Job) -> Path:
         experiment = job.name.split("/")[0]
+        if job.stage == "foreign":
+            return job.outputs[0]
         folders = {"train": self.layout.curve(experiment, 0).parent, "gallery": job.outputs[0].parent}
         return folders.get(job.stage, self.layout.summary(experiment))
 

@@ -64,3 +64,12 @@ def read_json(path: Path | str) -> Any:
 def digest(path: Path | str, algorithm: str = "sha256") -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def digest_of_all(path: Path) -> str:
+    """sha256 of a file; of a folder that of its files' digests and names, in order."""
+    if path.is_file():
+        return digest(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    listed = "".join(f"{digest(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+    return hashlib.sha256(listed.encode()).hexdigest()

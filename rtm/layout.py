@@ -65,6 +65,10 @@ class Layout:
         """The summary's rows at other numbers H of refinement steps, for `dvc plots`."""
         return self.root / "results" / experiment / "sweep.csv"
 
+    def foreign(self, name: str, protocol: str) -> Path:
+        """Metrics of others' images."""
+        return self.root / "results" / name / f"{protocol}.json"
+
     def table(self, name: str, suffix: str = ".tex") -> Path:
         return self.root / "reports" / f"{name}{suffix}"
 

@@ -21,7 +21,7 @@ NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, where its n
 TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
 FIGURE_SUFFIXES = (".pdf", ".png")
 FIGURES_OF_IMAGES = ("samples", "slerp", "neighbours", "pairs")
-FIGURES_OF_TRAININGS = ("curves", "rejected")
+FIGURES_OF_TRAININGS = ("curves", "progress", "rejected")
 LIGHT = Resources(gpus=0, cpus=1, mem_gb=4, hours=1)
 # how often a run is saved and looked at changes no result
 UNREAD_BY_TRAINING = {"save_every", "grid_every"}
@@ -136,6 +136,9 @@ class _Builder:
         for experiment in config.experiments.values():
             self.summary(experiment)
             self.gallery(experiment)
+        for name, foreign in config.params.foreign.items():
+            for protocol in foreign.protocols:
+                self.foreign(name, protocol)
         for name, table in config.tables.items():
             self.table(name, table)
         for name, figure in config.figures.items():
@@ -212,6 +215,8 @@ class _Builder:
             protocol = recipe.stylegan2.select_protocol
             read["selection"] = self.protocol(protocol, experiment.dataset_name)
             inputs += [self.reference(experiment.dataset_name, protocol), *self.networks(protocol)]
+        if recipe.training.watch:
+            inputs.append(self.network(recipe.training.watch.extractor))
         outputs = [self.layout.checkpoint(name, seed), self.layout.curve(name, seed)]
         entries = ("rtm.train:Run", module_of(experiment))
         return self.add("train", f"{name}/seed{seed}", read, entries, inputs, outputs, recipe.resources)
@@ -247,6 +252,15 @@ class _Builder:
         entries = ("rtm.metrics.protocols:write_metrics",)
         return self.add("evaluate", name, read, entries, inputs, outputs, _measuring(experiment))
 
+    def foreign(self, name: str, protocol: str) -> Job:
+        """Others' images, which are known by their hash."""
+        entry = self.config.params.foreign[name]
+        read = self.protocol(protocol, entry.dataset) | {"sha256": entry.sha256}
+        reference = self.reference(entry.dataset, protocol)
+        inputs, outputs = [reference, *self.networks(protocol)], [self.layout.foreign(name, protocol)]
+        entries = ("rtm.metrics.evaluate:write_foreign",)
+        return self.add("foreign", f"{name}/{protocol}", read, entries, inputs, outputs, reference.compute)
+
     def latency(self, experiment: Experiment) -> Job:
         evaluation = experiment.recipe.evaluation
         read = _architecture(experiment) | {
@@ -278,14 +292,21 @@ class _Builder:
     def table(self, name: str, table: Table) -> Job:
         entries = ("rtm.reports.tables:render_table", "rtm/reports/templates")
         outputs = [self.layout.table(name, suffix) for suffix in TABLE_SUFFIXES]
-        return self.add("table", name, self.shown(table), entries, self.summaries(table.experiments()), outputs)
+        return self.add("table", name, self.shown(table), entries, self.filling(table), outputs)
+
+    def filling(self, table: Table) -> list[Job]:
+        """What the measured cells of a table come from."""
+        foreign = [self.foreign(name, protocol) for name, protocol in table.foreign_parts()]
+        return [*self.summaries(table.experiments()), *foreign]
 
     def shown(self, table: Table) -> dict[str, Any]:
         """The definition of a table, the published numbers that it cites, and what its protocols are called."""
         published = {key: self.config.params.published[key].model_dump(mode="json") for key in table.constants()}
         used = sorted({part.protocol for *_, part in table.parts() if part.protocol})
         titles = {protocol: self.config.params.protocols[protocol].title for protocol in used}
-        return {"table": table.model_dump(mode="json"), "published": published, "protocols": titles}
+        foreign = {name: self.config.params.foreign[name].source for name, _ in table.foreign_parts()}
+        shown = {"table": table.model_dump(mode="json"), "published": published, "protocols": titles}
+        return {**shown, "foreign": foreign}
 
     def figure(self, name: str, figure: Figure) -> Job:
         chosen = [self.config.experiment(name) for name in figure.experiments]
@@ -300,7 +321,7 @@ class _Builder:
         if figure.table:
             table = self.config.params.tables[figure.table]
             read |= self.shown(table)
-            inputs += self.summaries(table.experiments())
+            inputs += self.filling(table)
         outputs = [self.layout.figure(name, suffix) for suffix in FIGURE_SUFFIXES]
         return self.add("figure", name, read, ("rtm.reports.figures:render_figure",), inputs, outputs)
 

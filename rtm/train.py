@@ -73,11 +73,12 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Keep the EMA weights that score lowest, looked at every so many steps; without it the last ones count."""
+class Watch:
+    """Measure the EMA weights every so many steps, for the curve; where it selects, those of the lowest FID count."""
 
     every: int
-    score: Callable[[nn.Module], float]
+    measure: Callable[[nn.Module], dict[str, float]]  # "fid" among the numbers
+    selects: bool
 
 
 class Run:
@@ -88,10 +89,10 @@ class Run:
         method: Method,
         setting: Setting,
         folder: Path,
-        selection: Selection | None = None,
+        watch: Watch | None = None,
         check_owner: Callable[[], None] = lambda: None,  # raises if the folder is no longer ours
     ) -> None:
-        self.method, self.setting, self.folder, self.selection = method, setting, folder, selection
+        self.method, self.setting, self.folder, self.watch = method, setting, folder, watch
         self.check_owner = check_owner
         self.best: dict[str, Any] = {"score": math.inf, "step": 0, "weights": {}}
         folder.mkdir(parents=True, exist_ok=True)  # whichever process comes first
@@ -119,17 +120,16 @@ class Run:
                 self.done += 1
                 self._update_ema()
                 looks = self.done % LOG_EVERY == 0 or self.done in (1, self.total)
-                if looks:
+                measured = self._watched() if leads else {}
+                if looks or measured:
                     self.seconds = time.monotonic() - began
                     shown = self._checked(numbers)
                     if leads:
-                        log.write(json.dumps({"step": self.done, **self._pace(), **shown}) + "\n")
+                        log.write(json.dumps({"step": self.done, **self._pace(), **shown, **measured}) + "\n")
                         log.flush()
                         report(self.done, loss=shown["loss"])
                 if self.done % self.training.grid_every == 0 and leads:
                     self._grid()
-                if leads and self._selects():
-                    self._select()
                 asked = looks and distributed.any_of(self.stop_asked, self.setting.device)
                 if asked or self.done % self.training.save_every == 0 or self.done == self.total:
                     self._checked(numbers)
@@ -148,8 +148,9 @@ class Run:
 
     def export(self, checkpoint: Path, curve: Path, described: dict[str, Any]) -> None:
         """The EMA weights in float32 with what they are, and the thinned log."""
-        chosen = self.best["weights"] if self.selection else self.ema.state_dict()
-        if self.selection:
+        selects = self.watch is not None and self.watch.selects
+        chosen = self.best["weights"] if selects else self.ema.state_dict()
+        if selects:
             described = {**described, "selected_step": self.best["step"], "selection_score": self.best["score"]}
         weights = {name: tensor.detach().float().cpu().contiguous() for name, tensor in chosen.items()}
         with atomic(curve, "w") as file:
@@ -174,15 +175,15 @@ class Run:
             for own, other in zip(self.ema.buffers(), self.method.generator.buffers(), strict=True):
                 own.copy_(other)
 
-    def _selects(self) -> bool:
-        return self.selection is not None and (self.done % self.selection.every == 0 or self.done == self.total)
-
-    def _select(self) -> None:
-        assert self.selection is not None
-        score = self.selection.score(self.ema)
-        if score < self.best["score"] or not self.best["weights"]:
+    def _watched(self) -> dict[str, float]:
+        """What is measured at this step, if anything; the best weights are kept."""
+        if self.watch is None or (self.done % self.watch.every and self.done != self.total):
+            return {}
+        measured = {name: round(value, 6) for name, value in self.watch.measure(self.ema).items()}
+        if self.watch.selects and (measured["fid"] < self.best["score"] or not self.best["weights"]):
             weights = {name: tensor.clone() for name, tensor in self.ema.state_dict().items()}
-            self.best = {"score": score, "step": self.done, "weights": weights}
+            self.best = {"score": measured["fid"], "step": self.done, "weights": weights}
+        return measured
 
     def _checked(self, numbers: dict[str, Tensor | float]) -> dict[str, float]:
         shown = {name: round(float(value), 6) for name, value in numbers.items()}
@@ -243,9 +244,8 @@ def _write_curve(file: IO[str], log: Path) -> None:
     """The log as CSV, one row a step (the last, where a resumed run repeated some) and few enough to plot."""
     lines = {row["step"]: row for row in map(json.loads, log.read_text().splitlines())}
     rows = [lines[step] for step in sorted(lines)]
-    thinned = rows[:: max(1, -(-len(rows) // CURVE_ROWS))]  # none where somebody deleted the log
-    if rows and thinned[-1] is not rows[-1]:
-        thinned.append(rows[-1])
+    every = max(1, -(-len(rows) // CURVE_ROWS))
+    thinned = [row for place, row in enumerate(rows) if place % every == 0 or "fid" in row or row is rows[-1]]
     writer = csv.DictWriter(file, list(dict.fromkeys(key for row in thinned for key in row)))
     writer.writeheader()
     writer.writerows(thinned)

@@ -8,7 +8,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -23,10 +25,10 @@ from rtm.layout import Layout
 from rtm.lineage import Ledger, recorded
 from rtm.methods import build_method
 from rtm.pipeline import NETWORKS, Job, jobs
-from rtm.randomness import seed_of
+from rtm.randomness import permutation, seed_of
 from rtm.runs import Stopped, book_of, training
 from rtm.slurm import requeue
-from rtm.train import STOPPED, Run, Selection, Setting
+from rtm.train import STOPPED, Run, Setting, Watch
 
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
@@ -97,8 +99,8 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
     with recorded(job) as recording:
         folder = layout.run(experiment.name, recording.fingerprint)
         with training(folder, experiment.name, seed, experiment.recipe.resources.gpus) as check_owner:
-            selection = _selection(config, layout, experiment, device)
-            run = Run(build_method(setting), setting, folder, selection, check_owner)
+            watch = _watch(config, layout, setting)
+            run = Run(build_method(setting), setting, folder, watch, check_owner)
             run.train()
             described = _described(experiment, seed, recording.fingerprint, setting.images.sha256)
             check_owner()
@@ -113,23 +115,35 @@ def _weights(layout: Layout, experiment: Experiment) -> Path | None:
     return layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
 
 
-def _selection(config: Config, layout: Layout, experiment: Experiment, device: torch.device) -> Selection | None:
-    """FID of the EMA weights in training (App. F), of as many samples as the protocol asks for."""
-    gan = experiment.recipe.stylegan2
-    if gan is None or gan.select == "last":
+def _watch(config: Config, layout: Layout, setting: Setting) -> Watch | None:
+    """FID on the way: of as many samples as a protocol asks for where it selects (App. F), of few for the curves."""
+    experiment, device = setting.experiment, setting.device
+    gan, watching = experiment.recipe.stylegan2, experiment.recipe.training.watch
+    if gan is not None and gan.select == "best":
+        from rtm.metrics.protocols import fid_of
+
+        protocol = config.params.protocols[gan.select_protocol]
+        required = protocol.required(experiment.dataset_name)
+        reference = layout.reference(experiment.dataset_name, gan.select_protocol)
+
+        def select(generator: nn.Module) -> dict[str, float]:
+            return {"fid": fid_of(_drawn(generator, experiment, required, device), reference, protocol, layout)}
+
+        return Watch(gan.select_every, select, selects=True)
+    if watching is None:
         return None
-    from rtm.metrics.protocols import fid_of
+    from rtm.metrics.protocols import glance
 
-    protocol, evaluation = config.params.protocols[gan.select_protocol], experiment.recipe.evaluation
-    required = protocol.required(experiment.dataset_name)
-    reference = layout.reference(experiment.dataset_name, gan.select_protocol)
+    chosen = permutation(seed_of("watch"), len(setting.images))[: watching.samples].sort().values.numpy()
+    look = glance(np.asarray(setting.images.pixels[chosen]), watching, layout)
+    every = -(-experiment.steps() // watching.looks)
+    return Watch(every, lambda made: look(_drawn(made, experiment, watching.samples, device)), selects=False)
 
-    def score(generator: nn.Module) -> float:
-        indices = torch.arange(required, device=device).split(evaluation.batch)
-        drawn = [draw(generator, experiment, seed_of("selection"), index).cpu() for index in indices]
-        return fid_of(torch.cat(drawn).numpy(), reference, protocol, layout)
 
-    return Selection(gan.select_every, score)
+def _drawn(generator: nn.Module, experiment: Experiment, number: int, device: torch.device) -> NDArray[np.uint8]:
+    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
+    drawn = [draw(generator, experiment, seed_of("selection"), index).cpu() for index in indices]
+    return torch.cat(drawn).numpy()
 
 
 def _described(experiment: Experiment, seed: int, fingerprint: str, data: str) -> dict[str, Any]:

@@ -55,5 +55,8 @@ def write_curves(config: Config, layout: Layout, name: str, rows: int = 100) -> 
     for seed in config.experiment(name).seeds:
         step = np.arange(1, rows + 1)
         rejected = [f"{0.5 / (1 + number):.4f}" if number % 10 == 0 else "" for number in step]
-        lines = [f"{s},{s * 0.3},{2 / s**0.5 + 0.01 * seed},0.002,{r}" for s, r in zip(step, rejected, strict=True)]
-        write_text(layout.curve(name, seed), "\n".join(["step,seconds,loss,lr,rejected", *lines]) + "\n")
+        fids = [f"{100 / number:.4f},0.7,0.6" if number % 25 == 0 else ",," for number in step]
+        losses = [f"{s},{s * 0.3},{2 / s**0.5 + 0.01 * seed},0.002,{s // 10}" for s in step]
+        lines = [",".join(row) for row in zip(losses, rejected, fids, strict=True)]
+        header = "step,seconds,loss,lr,rounds,rejected,fid,precision,recall"
+        write_text(layout.curve(name, seed), "\n".join([header, *lines]) + "\n")

@@ -72,7 +72,7 @@ def test_the_demos_figures_are_drawn(demo: Layout, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["samples", "slerp", "neighbours", "pairs", "curves", "sweep", "precision_recall", "rejected"]
+    "kind", ["samples", "slerp", "neighbours", "pairs", "curves", "progress", "sweep", "precision_recall", "rejected"]
 )
 def test_every_kind_is_drawn_at_the_smallest_scale(tmp_path: Path, kind: str) -> None:
     name = next(name for name, figure in SMOKE.figures.items() if figure.kind == kind)
@@ -161,6 +161,23 @@ def test_curves_show_every_seed_and_their_mean(demo: Layout) -> None:
     assert len(loss.lines) == len(share.lines) == 4
     assert np.asarray(loss.lines[-1].get_ydata())[-1] == pytest.approx(2 / 10 + 0.01)  # seeds add 0, 0.01, 0.02
     assert share.get_ylabel() == "rejected share of the pool"
+
+
+def test_progress_shows_what_was_measured_on_the_way(demo: Layout) -> None:
+    canvas = Canvas()
+    plots.progress(canvas, DEMO, demo, DEMO.figures["fig_digits_progress"], {"digits_rtm": "RTM"})
+    assert [axes.get_ylabel() for axes in canvas.axes] == ["FID", "precision", "recall"]
+    fid = canvas.axes[0].lines[0]  # the first seed
+    assert list(np.asarray(fid.get_ydata())) == pytest.approx([4, 2, 4 / 3, 1], abs=1e-3)
+    assert list(np.asarray(fid.get_xdata())) == pytest.approx([7.5, 15, 22.5, 30])
+
+
+def test_the_rejected_share_goes_by_rounds(demo: Layout) -> None:
+    canvas = Canvas()
+    plots.rejected(canvas, DEMO, demo, figure("rejected"), {"digits_rtm": "RTM"})
+    (axes,) = canvas.axes
+    assert axes.get_xlabel() == "round"
+    assert list(np.asarray(axes.lines[0].get_xdata())) == list(range(1, 11))
 
 
 def test_precision_against_recall_tells_ours_from_published(tmp_path: Path) -> None:

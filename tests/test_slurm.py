@@ -19,7 +19,7 @@ from slurm_cluster import Cluster, cluster, missing, wait
 from standin import Repository
 
 from rtm.config import load
-from rtm.data.datasets import prepare
+from rtm.data.prepare import prepare
 from rtm.digits import DigitClassifier
 from rtm.layout import Layout
 from rtm.lineage import recorded

@@ -1,5 +1,6 @@
 """The loop: pinned first losses, exact resumption after a kill, the same result from two processes."""
 
+import csv
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ from rtm.errors import UserError
 from rtm.generator import checkpoint_metadata, draw, load_generator
 from rtm.methods import build_method
 from rtm.runs import Stopped
-from rtm.train import Run, Selection
+from rtm.train import Run, Watch
 
 IMLE = "shells_imle_rtm"
 
@@ -192,17 +193,32 @@ def test_the_selected_weights_are_those_that_scored_best(tmp_path: Path) -> None
     seen: list[dict[str, Tensor]] = []
     scores = [3.0, 1.0, 2.0]  # after steps 2, 4 and 6
 
-    def score(generator: torch.nn.Module) -> float:
+    def measure(generator: torch.nn.Module) -> dict[str, float]:
         seen.append({name: tensor.clone() for name, tensor in generator.state_dict().items()})
-        return scores[len(seen) - 1]
+        return {"fid": scores[len(seen) - 1]}
 
     setting = tiny.setting(tmp_path, tiny.experiment(IMLE))
-    run = Run(build_method(setting), setting, tmp_path / "run", Selection(2, score))
+    run = Run(build_method(setting), setting, tmp_path / "run", Watch(2, measure, selects=True))
     run.train()
     run.export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
     assert checkpoint_metadata(tmp_path / "w.safetensors") == {"selected_step": 4, "selection_score": 1.0}
     assert same(load_file(tmp_path / "w.safetensors"), seen[1]) and not same(seen[1], seen[2])
     assert Run(build_method(setting), setting, tmp_path / "run").best["step"] == 4  # it is in the state
+    curve = [row for row in csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()) if row["fid"]]
+    assert [(row["step"], row["fid"]) for row in curve] == [("2", "3.0"), ("4", "1.0"), ("6", "2.0")]
+    assert all(row["loss"] for row in curve)
+
+
+def test_a_watched_run_keeps_its_last_weights(tmp_path: Path) -> None:
+    setting = tiny.setting(tmp_path, tiny.experiment(IMLE))
+    alone = Run(build_method(setting), setting, tmp_path / "alone")
+    watch = Watch(2, lambda generator: {"fid": float(len(list(generator.parameters())))}, selects=False)
+    watched = Run(build_method(setting), setting, tmp_path / "watched", watch)
+    for run, name in ((alone, "alone"), (watched, "watched")):
+        run.train()
+        run.export(tmp_path / f"{name}.safetensors", tmp_path / f"{name}.csv", {})
+    assert same(load_file(tmp_path / "alone.safetensors"), load_file(tmp_path / "watched.safetensors"))
+    assert "fid" not in (tmp_path / "alone.csv").read_text()
 
 
 def test_grids_can_be_looked_at(tmp_path: Path) -> None:

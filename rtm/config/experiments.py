@@ -109,6 +109,15 @@ class DecoderConfig(Strict):
         return self
 
 
+class Watching(Strict):
+    """FID, precision and recall on the way, for the curves: of few images, and apart from what tables are made by."""
+
+    looks: Count  # over the whole training
+    extractor: Literal["inception", "digit_classifier"]
+    samples: Count = 5000  # and as many real images
+    k: Count = 3
+
+
 class Training(Strict):
     epochs: Count | None = None  # give either epochs
     steps: Count | None = None  # or steps
@@ -126,6 +135,7 @@ class Training(Strict):
     compile: bool = False
     save_every: Count  # steps between saves of the state
     grid_every: Count  # steps between sample grids
+    watch: Watching | None = None
 
     @model_validator(mode="after")
     def _one_length(self) -> "Training":

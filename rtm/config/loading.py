@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from rtm.config.base import Name, Strict
 from rtm.config.experiments import Dataset, DecoderConfig, Entry, Mapper, Protocol, Recipe, Recursive
-from rtm.config.reports import COST_METRICS, Figure, Published, Table
+from rtm.config.reports import COST_METRICS, Figure, Foreign, Published, Table
 from rtm.errors import UserError
 
 PARAMS = Path("params")
@@ -45,6 +45,7 @@ class Params(Strict):
     tables: dict[Name, Table]
     figures: dict[Name, Figure]
     published: dict[Name, Published]
+    foreign: dict[Name, Foreign]
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def load(scale: str = "paper", folder: Path | str = PARAMS) -> Config:
     experiments = {
         name: _resolved(params, name, entry, f"{files[section]}: {section}.{name}") for name, entry in entries.items()
     }
+    _check_foreign(params, f"{files['foreign']}: foreign")
     _check_reports(params, chosen, experiments, files)
     return Config(scale, chosen, params, experiments)
 
@@ -243,6 +245,15 @@ def _check_fit(
         )
 
 
+def _check_foreign(params: Params, place: str) -> None:
+    for name, foreign in params.foreign.items():
+        if name in params.experiments or name in params.demo:
+            raise UserError(f"{place}.{name}: an experiment has this name; choose another.")
+        for protocol in foreign.protocols:
+            if protocol not in params.protocols or foreign.dataset not in params.datasets:
+                raise UserError(f"{place}.{name}: there is no protocol {protocol!r} or no dataset {foreign.dataset!r}.")
+
+
 def _check_reports(
     params: Params, scale: Scale, experiments: Mapping[str, Experiment], files: Mapping[str, Path]
 ) -> None:
@@ -258,6 +269,9 @@ def _check_reports(
         place = f"{files['tables']}: tables.{name}"
         for constant in table.constants():
             known(params.published, constant, place, "published entry")
+        for foreign, protocol in table.foreign_parts():
+            entry = known(params.foreign, foreign, place, "foreign entry")
+            known(dict.fromkeys(entry.protocols), protocol, f"{place}: {foreign}", "protocol")
         for *_, part in table.parts():
             if part.experiment is None:
                 continue

@@ -25,10 +25,23 @@ class Published(Strict):
     values: dict[Metric, float]
 
 
+class Foreign(Strict):
+    """Somebody else's images, measured here under our protocols."""
+
+    source: str  # whose images, and where they were got
+    samples: str  # a folder of images, or an .npy or .npz file, from the repository's root
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # of the file; of a folder as `rtm evaluate` tells it
+    dataset: Name  # whose training set they are compared with
+    protocols: Annotated[tuple[Name, ...], Field(min_length=1)]
+    cite: str | None = None
+    reference: str | None = None
+
+
 class CellPart(Strict):
     """What fills a cell; table, group, row and column each give a part. Names may hold {key}."""
 
     experiment: str | None = None  # measured here
+    foreign: str | None = None  # measured here on images of params/foreign.yaml
     published: str | None = None  # a constant of params/published.yaml
     paper: str | None = None  # what the paper reports for a measured cell: to compare, never to show
     metric: Metric | None = None
@@ -55,7 +68,7 @@ class Column(CellPart):
     @property
     def id(self) -> str:
         """A name without spaces: the metric, or the method where columns are methods."""
-        return self.metric or (self.experiment or self.published or "").replace("{key}", "").strip("_")
+        return self.metric or (self.experiment or self.foreign or self.published or "").replace("{key}", "").strip("_")
 
 
 class Row(CellPart):
@@ -72,7 +85,8 @@ class Group(CellPart):
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
 
     def id(self, row: Row) -> str:
-        parts = (row.published or row.experiment or self.experiment, row.key or self.key, row.metric, row.variant)
+        named = row.published or row.foreign or row.experiment or self.experiment
+        parts = (named, row.key or self.key, row.metric, row.variant)
         return "_".join(part for part in parts if part) or row.title
 
 
@@ -112,6 +126,10 @@ class Table(CellPart):
         """The experiments that the table reads, in the order of its rows."""
         return list(dict.fromkeys(part.experiment for *_, part in self.parts() if part.experiment))
 
+    def foreign_parts(self) -> list[tuple[str, str]]:
+        """Others' images with the protocol that they are measured under."""
+        return list(dict.fromkeys((part.foreign, str(part.protocol)) for *_, part in self.parts() if part.foreign))
+
     def constants(self) -> list[str]:
         """The published entries that it shows or compares with."""
         names = (name for *_, part in self.parts() for name in (part.published, part.paper) if name)
@@ -124,9 +142,9 @@ class Table(CellPart):
             place = f"row {row.title!r}, column {column.title!r}"
             if part.metric is None:
                 raise ValueError(f"{place}: no metric")
-            if (part.experiment is None) == (part.published is None):
-                raise ValueError(f"{place}: give exactly one of experiment and published")
-            if part.experiment and part.section is None:
+            if [part.experiment, part.foreign, part.published].count(None) != 2:
+                raise ValueError(f"{place}: give exactly one of experiment, foreign and published")
+            if not part.published and part.section is None:
                 raise ValueError(f"{place}: no protocol")
             name = (group.id(row), column.id)
             if name in seen:
@@ -138,7 +156,8 @@ class Table(CellPart):
 
     @model_validator(mode="after")
     def _one_protocol(self) -> "Table":
-        used = {part.protocol for *_, part in self.parts() if part.experiment and part.metric not in COST_METRICS}
+        measured = (part for *_, part in self.parts() if not part.published)
+        used = {part.protocol for part in measured if part.metric not in COST_METRICS}
         if len(used) > 1 and not self.mixed_protocols:
             raise ValueError(
                 f"numbers of different protocols ({', '.join(sorted(map(str, used)))}) do not compare; "
@@ -148,14 +167,16 @@ class Table(CellPart):
 
 
 class Figure(Strict):
-    kind: Literal["samples", "slerp", "neighbours", "pairs", "curves", "sweep", "precision_recall", "rejected"]
+    kind: Literal[
+        "samples", "slerp", "neighbours", "pairs", "curves", "progress", "sweep", "precision_recall", "rejected"
+    ]
     title: str
     caption: str
     experiments: Annotated[tuple[Name, ...], Field(min_length=1)]  # baseline first
     rows: Count = 8
     columns: Count = 8
     skip: Annotated[int, Field(ge=0)] = 0  # samples passed over, for a second figure of the same gallery
-    metrics: tuple[Metric, ...] = ("fid", "precision", "recall")  # sweep
+    metrics: tuple[Metric, ...] = ("fid", "precision", "recall")  # progress, sweep
     protocol: Name | None = None  # sweep
     table: Name | None = None  # precision_recall: the methods of this table
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from rtm.config import Config
 from rtm.config.loading import pick
+from rtm.errors import UserError
+from rtm.files import digest_of_all, write_json
 from rtm.layout import Layout
 from rtm.metrics.images import load_images
 from rtm.metrics.memorisation import memorisation
@@ -46,3 +48,16 @@ def evaluate_images(
         others = None if held_out is None else see(load_images(held_out), protocol, layout).coverage.features
         result["memorisation"] = memorisation(fake.coverage.features[:required], real.coverage.features, others)
     return result
+
+
+def write_foreign(config: Config, layout: Layout, name: str, protocol: str) -> None:
+    """The metrics of an entry of params/foreign.yaml, once its images are those that it means."""
+    foreign = config.params.foreign[name]
+    path = Path(foreign.samples)
+    if not path.exists():
+        raise UserError(f"{path} is not here; put there what params/foreign.yaml names {name}: {foreign.source}.")
+    if (found := digest_of_all(path)) != foreign.sha256:
+        raise UserError(f"{path} has sha256 {found}, but params/foreign.yaml says {foreign.sha256} for {name}.")
+    measured = evaluate_images(config, layout, path, foreign.dataset, protocol)
+    measured["provenance"] |= {"samples_sha256": found, "source": foreign.source}
+    write_json(layout.foreign(name, protocol), measured)

@@ -1,6 +1,7 @@
 """A protocol from samples to numbers: extract once, compare with the reference, and tell how it was made."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -13,7 +14,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
 from rtm.config import Config, Experiment
-from rtm.config.experiments import Protocol
+from rtm.config.experiments import Protocol, Watching
 from rtm.data.datasets import Images
 from rtm.errors import UserError
 from rtm.files import atomic, digest, write_json
@@ -113,6 +114,28 @@ def fid_of(images: Pictures, reference: Path, protocol: Protocol, layout: Layout
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     fake = extract(images, extractor_of(protocol.extractor, protocol, layout), BATCH, device)
     return frechet_distance(ImageSet.load(reference).statistics, fake.features)
+
+
+def glance(real: Pictures, watching: Watching, layout: Layout) -> Callable[[Pictures], dict[str, float]]:
+    """What tells FID, precision and recall of few images against as many real ones: for a curve, not for a table."""
+    small = watching.extractor == "digit_classifier"
+    protocol = Protocol(
+        title="on the way",
+        extractor=watching.extractor,
+        pr_extractor=watching.extractor,
+        resize="none" if small else "tf1",
+        k=watching.k,
+        strict=True,
+        splits=1,
+        samples={"default": watching.samples},
+    )
+    reference = see(real, protocol, layout)
+
+    def look(images: Pictures) -> dict[str, float]:
+        metrics = measure(see(images, protocol, layout), reference, protocol, len(images)).metrics
+        return {name: metrics[name] for name in ("fid", "precision", "recall")}
+
+    return look
 
 
 def write_reference(config: Config, layout: Layout, dataset: str, protocol: str) -> None:

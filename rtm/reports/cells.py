@@ -10,13 +10,13 @@ from typing import Literal
 
 from rtm.config import Config
 from rtm.config.loading import pick
-from rtm.config.reports import Better, CellPart, Column, Group, Metric, Published, Row, Table
+from rtm.config.reports import COST_METRICS, Better, CellPart, Column, Group, Metric, Published, Row, Table
 from rtm.errors import UserError
 from rtm.files import read_json
 from rtm.layout import Layout
 from rtm.reports.summary import Summary, summarise
 
-State = Literal["measured", "published", "missing", "unreported"]
+State = Literal["measured", "evaluated", "published", "missing", "unreported"]
 Mark = Literal["best", "second"]
 UNITS: Mapping[str, float] = {"": 1.0, "k": 1e3, "M": 1e6}
 
@@ -77,10 +77,15 @@ class Sheet:
     def cells(self) -> list[Cell]:
         return [cell for line in self.lines for cell in line.cells]
 
-    def unmeasured(self) -> list[str]:
-        """Experiments with a cell that is missing."""
-        names = (cell.part.experiment for cell in self.cells if cell.state == "missing")
-        return list(dict.fromkeys(name for name in names if name))
+    def gaps(self, layout: Layout) -> dict[str, Path]:
+        """Experiments and others' images with a cell that is missing, each with the file that would fill it."""
+        gaps = {}
+        for part in (cell.part for cell in self.cells if cell.state == "missing"):
+            if part.experiment:
+                gaps[part.experiment] = layout.summary(part.experiment)
+            elif part.foreign:
+                gaps[part.foreign] = layout.foreign(part.foreign, str(part.protocol))
+        return gaps
 
 
 def build(config: Config, layout: Layout, name: str) -> Sheet:
@@ -98,12 +103,16 @@ def build(config: Config, layout: Layout, name: str) -> Sheet:
         blank = replace(blank, paper=_published(config, part.paper, part))
         if part.published:
             return _filled(blank, table, column, "published", _published(config, part.published, part))
+        if part.foreign:
+            return _evaluated(blank, table, column, layout.foreign(part.foreign, str(part.protocol)))
         return _measured(blank, table, column, summary(str(part.experiment)))
 
     def line(group: Group, row: Row) -> Line:
-        source = config.params.published[row.published] if row.published else Published(source="", values={})
+        blank = Published(source="", values={})
+        source = config.params.published[row.published] if row.published else blank
+        cite = config.params.foreign[row.foreign].cite if row.foreign else source.cite
         cells = tuple(cell(group, row, column) for column in table.columns)
-        return Line(group.id(row), row.title, cells, row.metric, source.cite, source.quoted, row.ours)
+        return Line(group.id(row), row.title, cells, row.metric, cite, source.quoted, row.ours)
 
     blocks = [Block(tuple(line(group, row) for row in group.rows), group.title, group.label) for group in table.groups]
     if table.average:
@@ -124,6 +133,8 @@ def read_summary(config: Config, layout: Layout, experiment: str) -> Summary | N
 
 def sources(config: Config, layout: Layout, part: CellPart) -> list[Path]:
     """The files that a measured cell stands on, the summary first."""
+    if part.foreign:
+        return [layout.foreign(part.foreign, str(part.protocol))]
     assert part.experiment is not None
     summary = layout.summary(part.experiment)
     if str(part.section).startswith("latency"):
@@ -152,6 +163,14 @@ def _measured(blank: Cell, table: Table, column: Column, summary: Summary | None
     section = (summary or {}).get(str(blank.part.section), {})
     metric = str(blank.part.metric)
     return _filled(blank, table, column, "measured", section.get(metric), section.get(f"{metric}_std"))
+
+
+def _evaluated(blank: Cell, table: Table, column: Column, path: Path) -> Cell:
+    """Of others' images there are metrics, and nothing that tells what they cost."""
+    if blank.part.metric in COST_METRICS:
+        return replace(blank, state="unreported")
+    metrics = read_json(path)["metrics"] if path.exists() else {}
+    return _filled(blank, table, column, "evaluated", metrics.get(str(blank.part.metric)))
 
 
 def _filled(

@@ -7,13 +7,14 @@ from pathlib import Path
 from rtm.config import Config
 from rtm.config.reports import CellPart
 from rtm.errors import UserError
+from rtm.files import digest_of_all
 from rtm.layout import Layout
 from rtm.lineage import JSON, Ledger
 from rtm.pipeline import Job, jobs
 from rtm.reports.cells import Cell, Sheet
 from rtm.reports.notes import command
 
-KINDS = {"summary": "summary", "evaluate": "metrics", "latency": "latency", "train": "checkpoint"}
+KINDS = {"summary": "summary", "evaluate": "metrics", "foreign": "metrics", "latency": "latency", "train": "checkpoint"}
 OF_SAMPLES = "sample."  # where a metrics file's receipt keeps the parameters of its samples
 
 
@@ -46,6 +47,8 @@ class Chains:
             return " ".join([f"Published, not measured here: {entry.source}.", *_sentence(entry.reference)])
         if cell.value is None:
             return f"Not measured yet; `{command(self.config, self.layout, sheet)}` measures it."
+        if part.foreign:
+            return f"Measured here on images that others generated: {self.config.params.foreign[part.foreign].source}."
         if part.experiment is None:
             return "The mean of the rows above, each of which has its own chain."
         seeds = len(self.config.experiment(part.experiment).seeds)
@@ -53,6 +56,8 @@ class Chains:
 
     def of(self, part: CellPart) -> list[Link]:
         """The chain of a measured cell, from the summary to the data; a job that nobody signed for is an error."""
+        if part.foreign:
+            return self._foreign(part.foreign, str(part.protocol))
         experiment = self.config.experiment(str(part.experiment))
         name, seeds = experiment.name, experiment.seeds
         measuring = {seed: self.graph.get(f"evaluate/{name}/{part.protocol}/seed{seed}") for seed in seeds}
@@ -68,6 +73,16 @@ class Chains:
                     found = self._samples(each, job) if each.temporary else self._links(each)
                     links += [replace(link, seed=seed) for link in found]
         return links + [link for job in shared.values() for link in self._links(job)]
+
+    def _foreign(self, name: str, protocol: str) -> list[Link]:
+        job, entry = self.graph[f"foreign/{name}/{protocol}"], self.config.params.foreign[name]
+        path = Path(entry.samples)
+        told = () if path.exists() else ("not here",)
+        if path.exists() and digest_of_all(path) != entry.sha256:
+            told = (f"{path} is not what params/foreign.yaml says",)
+        samples = Link("samples", entry.samples, f"sha256 {entry.sha256}", told)
+        *behind, _ = job.upstream()
+        return [*self._links(job), samples, *(link for each in reversed(behind) for link in self._links(each))]
 
     def _receipt(self, job: Job) -> JSON:
         receipt = self.ledger.receipt(job)

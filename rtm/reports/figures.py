@@ -24,6 +24,7 @@ MOSAICS = {
 }
 PLOTS = {
     "curves": plots.curves,
+    "progress": plots.progress,
     "rejected": plots.rejected,
     "sweep": plots.sweep,
     "precision_recall": plots.precision_recall,

@@ -17,6 +17,7 @@ SPECIAL = {
     "±": r"$\pm$",
     "∗": r"$^{\ast}$",
     "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
     "ε": r"$\varepsilon$",
 }
 ARROWS = {"higher": r" $\uparrow$", "lower": r" $\downarrow$", None: ""}
@@ -61,14 +62,14 @@ def stacked(text: str, align: str = "c") -> str:
 
 
 def cell(cell: Cell) -> str:
-    """Measured plain, published grey, missing a dash with a mark."""
+    """Measured plain, published grey, measured on others' images with a mark, missing a dash with another."""
     if cell.value is None:
         return r"--$^{\ast}$" if cell.state == "missing" else "--"
     text = cell.text.replace(",", "{,}")
     text = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}", None: text}[cell.mark]
     if cell.spread:
         text += rf"\,{{\scriptsize$\pm$\,{cell.spread.replace(',', '{,}')}}}"
-    return rf"\published{{{text}}}" if cell.state == "published" else text
+    return {"published": rf"\published{{{text}}}", "evaluated": rf"{text}$^\ddagger$"}.get(cell.state, text)
 
 
 def macro_name(*parts: str) -> str:

@@ -16,7 +16,8 @@ def notes(config: Config, layout: Layout, sheet: Sheet) -> list[str]:
 
 def command(config: Config, layout: Layout, sheet: Sheet) -> str:
     """What measures the cells that are missing."""
-    gpus = any(config.experiment(name).recipe.resources.gpus for name in sheet.unmeasured())
+    experiments = (config.experiments[name] for name in sheet.gaps(layout) if name in config.experiments)
+    gpus = any(experiment.recipe.resources.gpus for experiment in experiments)
     return f"snakemake {'--profile slurm' if gpus else '--cores all'} {layout.table(sheet.name)}"
 
 
@@ -24,16 +25,19 @@ def _marks(sheet: Sheet) -> Iterator[str]:
     marks = {cell.mark for cell in sheet.cells}
     if "best" in marks:
         second = "; underlined: second best" if "second" in marks else ""
-        shown = ", among the values there are" if sheet.unmeasured() else ""
+        gaps = any(cell.state == "missing" for cell in sheet.cells)
+        shown = ", among the values there are" if gaps else ""
         yield f"Bold: best {SCOPES[sheet.table.best]}{second}{shown}."
     if any(cell.state == "published" for cell in sheet.cells):
         yield "Grey: published by others, not measured here."
+    if any(cell.state == "evaluated" for cell in sheet.cells):
+        yield "‡: measured here on images that others generated."
     if any(line.dagger for line in sheet.lines):
         yield "†: as the method's own publication reports it."
 
 
 def _origins(config: Config, sheet: Sheet) -> Iterator[str]:
-    measured = [cell for cell in sheet.cells if cell.state == "measured"]
+    measured = [cell for cell in sheet.cells if cell.state in ("measured", "evaluated")]
     seeds = {len(config.experiment(cell.part.experiment).seeds) for cell in measured if cell.part.experiment}
     if seeds and max(seeds) > 1:
         number = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
@@ -45,14 +49,13 @@ def _origins(config: Config, sheet: Sheet) -> Iterator[str]:
 
 
 def _gaps(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
-    unmeasured = sheet.unmeasured()
-    absent = [name for name in unmeasured if not layout.summary(name).exists()]
+    gaps = sheet.gaps(layout)
+    absent = [name for name, path in gaps.items() if not path.exists()]
     if absent:
         some = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
         yield f"∗: not measured yet ({some}); `{command(config, layout, sheet)}` measures it."
-    present = [name for name in unmeasured if name not in absent]
+    present = [name for name in gaps if name not in absent]
     if present:
-        metrics = dict.fromkeys(
-            str(cell.part.metric) for cell in sheet.cells if cell.state == "missing" and cell.part.experiment in present
-        )
+        missing = (cell.part for cell in sheet.cells if cell.state == "missing")
+        metrics = dict.fromkeys(str(part.metric) for part in missing if (part.experiment or part.foreign) in present)
         yield f"∗: {', '.join(metrics)} could not be computed where it was measured; `rtm doctor` says what is needed."

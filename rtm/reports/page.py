@@ -21,7 +21,7 @@ from rtm.reports.chain import Chains, Link
 from rtm.reports.latex import plain
 from rtm.reports.notes import notes
 from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
-from rtm.reports.tables import ARROWS, label_spans
+from rtm.reports.tables import ARROWS, is_measurable, label_spans
 from rtm.status import RunStatus, duration
 
 IMAGE_WIDTH = 1400  # pixels: twice what the page shows
@@ -164,8 +164,8 @@ def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
 
 def _measured(sheets: Sequence[Sheet]) -> tuple[int, int]:
     """How many cells are measured, of how many that can be."""
-    ours = [cell for sheet in sheets for cell in sheet.cells if cell.state in ("measured", "missing")]
-    return sum(cell.state == "measured" for cell in ours), len(ours)
+    ours = [cell for sheet in sheets for cell in sheet.cells if cell.state in ("measured", "evaluated", "missing")]
+    return sum(cell.state != "missing" for cell in ours), len(ours)
 
 
 class _Stories:
@@ -184,14 +184,14 @@ class _Stories:
         part = cell.part
         if part.published:
             return f"published-{part.published}"
-        if part.experiment:
+        if named := part.experiment or part.foreign:
             kind = "latency" if str(part.section).startswith("latency") else part.protocol
-            return f"{'missing' if cell.value is None else 'chain'}-{part.experiment}-{kind}"
+            return f"{'missing' if cell.value is None else 'chain'}-{named}-{kind}"
         return f"mean-{sheet.name}-{cell.row}-{cell.column}"
 
     def _story(self, name: str, sheet: Sheet, cell: Cell) -> Story:
         story = Story(name, name.partition("-")[2].replace("-", ", "), self.chains.origin(sheet, cell))
-        if cell.part.experiment is None or cell.value is None:
+        if cell.value is None or not is_measurable(cell):
             return story
         try:
             return replace(story, links=tuple(self.chains.of(cell.part)))

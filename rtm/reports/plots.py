@@ -39,8 +39,13 @@ def curves(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names
     _training(canvas, config, layout, names, "seconds", {"loss": "loss", "rejected": "rejected share of the pool"})
 
 
+def progress(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
+    """Metrics that were taken on the way, against time."""
+    _training(canvas, config, layout, names, "seconds", {metric: TITLES[metric] for metric in figure.metrics})
+
+
 def rejected(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    _training(canvas, config, layout, names, "step", {"rejected": "rejected share of the pool"})
+    _training(canvas, config, layout, names, "rounds", {"rejected": "rejected share of the pool"})
 
 
 def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
@@ -71,7 +76,7 @@ def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names:
 
 
 def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """The methods of a table: hollow grey ones are published, filled ones measured here."""
+    """The methods of a table: hollow grey ones are published, grey ones measured on others' images, the rest ours."""
     sheet = build(config, layout, str(figure.table))
     found = [(line, point) for line in sheet.lines if (point := _point(line)) is not None]
     if not any(line.cells[0].state == "measured" for line, _ in found):
@@ -82,7 +87,8 @@ def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Fig
         if ours := line.cells[0].state == "measured":
             style: dict[str, Any] = {"color": COLOURS[measured], "marker": MARKERS[measured], "markersize": 8}
         else:
-            style = {"color": GREY, "marker": "o", "markersize": 5, "markerfacecolor": "none"}
+            published = line.cells[0].state != "evaluated"
+            style = {"color": GREY, "marker": "o", "markersize": 5, "markerfacecolor": "none" if published else GREY}
         measured += ours
         axes.plot(recall, precision, linestyle="", **style)
     axes.margins(0.08)
@@ -100,10 +106,11 @@ def _training(
     shown = [column for column in columns if any(column in log and log[column].notna().any() for log in _flat(logs))]
     if not shown:
         raise UserError(f"The training curves of {', '.join(names)} have none of {', '.join(columns)}.")
-    unit, divisor = _time_unit(max(log[x].max() for log in _flat(logs))) if x == "seconds" else ("step", 1.0)
+    unit, divisor = _time_unit(max(log[x].max() for log in _flat(logs))) if x == "seconds" else ("round", 1.0)
     for axes, column in zip(_panels(canvas, len(shown)), shown, strict=True):
         for place, (name, label) in enumerate(names.items()):
-            _seeds(axes, [log[[x, column]].dropna() for log in logs[name] if column in log], x, divisor, place, label)
+            present = [log[[x, column]].dropna().drop_duplicates(x) for log in logs[name] if column in log]
+            _seeds(axes, present, x, divisor, place, label)
         axes.set_xlabel(unit)
         axes.set_ylabel(columns[column])
         if column == "loss":

@@ -20,7 +20,7 @@ SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
 def render_table(config: Config, layout: Layout, name: str, available: bool = False) -> Sheet:
     """Write the table's files and return what they show; `available` shows gaps instead of refusing them."""
     sheet = build(config, layout, name)
-    absent = [experiment for experiment in sheet.unmeasured() if not layout.summary(experiment).exists()]
+    absent = [name for name, path in sheet.gaps(layout).items() if not path.exists()]
     if absent and not available:
         some = absent[0] + (f" and {len(absent) - 1} more" if len(absent) > 1 else "")
         scale = "" if config.scale_name == "paper" else f" --scale {config.scale_name}"
@@ -135,16 +135,24 @@ def _markdown_cell(cell: Cell) -> str:
     if cell.value is None:
         return "--∗" if cell.state == "missing" else "--"
     text = {"best": f"**{cell.text}**", "second": f"<u>{cell.text}</u>", None: cell.text}[cell.mark]
-    text = f"*{text}*" if cell.state == "published" else text
+    text = {"published": f"*{text}*", "evaluated": f"{text}‡"}.get(cell.state, text)
     return f"{text} ± {cell.spread}" if cell.spread else text
 
 
 def _measured(sheet: Sheet) -> list[Cell]:
-    return [cell for cell in sheet.cells if cell.state == "measured" and cell.part.experiment]
+    """Cells with a file of their own: averages have none."""
+    return [cell for cell in sheet.cells if cell.state in ("measured", "evaluated") and is_measurable(cell)]
+
+
+def is_measurable(cell: Cell) -> bool:
+    return bool(cell.part.experiment or cell.part.foreign)
 
 
 def _source(config: Config, cell: Cell) -> str | None:
-    return config.params.published[cell.part.published].source if cell.part.published else None
+    part = cell.part
+    if part.foreign:
+        return config.params.foreign[part.foreign].source
+    return config.params.published[part.published].source if part.published else None
 
 
 def _file(path: Path) -> dict[str, Any]:
@@ -162,8 +170,10 @@ def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> d
         "value": cell.value,
         "std": cell.std,
     }
-    if part.experiment:
-        entry |= {"experiment": part.experiment, "section": part.section}
+    if is_measurable(cell):
+        own = {"foreign": part.foreign, "source": _source(config, cell)} if part.foreign else {}
+        entry |= own or {"experiment": part.experiment}
+        entry |= {"section": part.section}
         entry |= {"files": [str(path) for path in sources(config, layout, part)]} if cell.value is not None else {}
         entry |= {"filled_by": command(config, layout, sheet)} if cell.value is None else {}
     elif part.published:
@@ -175,5 +185,5 @@ def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> d
 
 def _averaged(other: Cell, mean: Cell) -> bool:
     """Whether a cell is one of those whose mean is shown."""
-    named = other.part.experiment or other.part.published
+    named = is_measurable(other) or other.part.published
     return bool(named) and other.column == mean.column and other.part.metric == mean.part.metric

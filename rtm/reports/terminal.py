@@ -66,11 +66,11 @@ def _heading(column: Column, stacked: bool) -> str:
 def _value(cell: Cell, styled: bool, stacked: bool) -> Lines:
     if cell.value is None:
         return _text("--∗" if cell.state == "missing" else "--", "dim")
-    published = cell.state == "published"
+    published, evaluated = cell.state == "published", "‡" if cell.state == "evaluated" else ""
     if styled:
-        value = Text(cell.text, f"{STYLES[cell.mark]} {'dim' if published else ''}".strip())
+        value = Text(cell.text + evaluated, f"{STYLES[cell.mark]} {'dim' if published else ''}".strip())
     else:
-        value = Text(BRACKETS[cell.mark].format(cell.text + ("°" if published else "")))
+        value = Text(BRACKETS[cell.mark].format(cell.text + evaluated + ("°" if published else "")))
     if not cell.spread:
         return [value]
     spread = Text(f"±{cell.spread}", "dim")

@@ -11,6 +11,7 @@ from rtm.pipeline import Job
 from rtm.reports.cells import Cell, Sheet, build
 from rtm.reports.chain import Chains, Link
 from rtm.reports.latex import plain
+from rtm.reports.tables import is_measurable
 
 WIDTH = 88
 
@@ -26,8 +27,8 @@ def trace(table: Job, row: str, column: str) -> Iterator[str]:
     yield f"  {chains.origin(sheet, cell)}"
     if cell.value is None or cell.part.published:
         return
-    if cell.part.experiment is None:
-        averaged = [each for each in sheet.cells if each.column == cell.column and each.part.experiment]
+    if not is_measurable(cell):
+        averaged = [each for each in sheet.cells if each.column == cell.column and is_measurable(each)]
         yield from (f"  {each.row} {each.text}" for each in averaged if each.part.metric == cell.part.metric)
         return
     links = [_rendered(layout, sheet, cell), *chains.of(cell.part)]

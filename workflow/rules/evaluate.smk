@@ -50,6 +50,22 @@ rule evaluate:
         " --scale {params.scale} > {log} 2>&1"
 
 
+rule foreign:
+    input:
+        unpack(plan.needs("foreign")),
+    output:
+        metrics="{root}results/{foreign}/{protocol}.json",
+    log:
+        "{root}logs/foreign/{foreign}/{protocol}.log",
+    params:
+        scale=plan.scale("foreign"),
+    threads: plan.threads("foreign")
+    resources:
+        **plan.compute("foreign"),
+    shell:
+        "rtm evaluate {wildcards.foreign} --protocol {wildcards.protocol} --scale {params.scale} > {log} 2>&1"
+
+
 rule latency:
     input:
         unpack(plan.needs("latency")),
