@@ -17,7 +17,7 @@ from rtm.config.loading import PARAMS
 from rtm.errors import UserError
 from rtm.files import write_text
 from rtm.layout import Layout
-from rtm.meaning import source_files
+from rtm.meaning import PACKAGE, source_files
 from rtm.pipeline import Job, jobs
 
 FILE = Path("dvc.yaml")
@@ -224,10 +224,15 @@ def _texts(deps: Iterable[Path], **stage: Any) -> Stage:
 
 
 def _code(made: Iterable[Job]) -> list[Path]:
-    """The modules that the jobs run; a package by its folder where they run several."""
+    """The modules that the jobs run; a package by its folder where they run most of it."""
     files = {path for entries in {job.entries for job in made} for path in source_files(entries)}
-    used = Counter(path.parts[:2] for path in files)
-    return sorted({Path(*path.parts[:2]) if used[path.parts[:2]] > SEVERAL else path for path in files})
+    used = Counter(Path(*path.parts[:2]) for path in files)
+    most = {folder for folder, number in used.items() if number > max(SEVERAL, _modules(folder) / 2)}
+    return sorted({next((folder for folder in path.parents if folder in most), path) for path in files})
+
+
+def _modules(folder: Path) -> int:
+    return len(list((PACKAGE.parent / folder).glob("*.py")))
 
 
 def _params(*keys: str) -> list[dict[str, list[str]]]:

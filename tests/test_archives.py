@@ -102,6 +102,11 @@ def test_many_files_that_are_too_much_together_are_refused(tmp_path: Path, monke
         listed(write_zip(tmp_path / "x.zip", {f"{number}.png": bytes(100) for number in range(20)}))
 
 
+def test_a_file_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"a\.png stands in it twice"):
+        listed(write_tar(tmp_path / "x.tar", {"a.png": b"1", "./a.png": b"2"}))
+
+
 @pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tar.gz"])
 def test_a_truncated_archive_is_told(tmp_path: Path, name: str) -> None:
     files = {f"{number}.png": noise(20_000, seed=number).tobytes() for number in range(3)}

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from needed import needed
 from PIL import Image
 from servers import serving
 from sources import (
@@ -113,12 +114,7 @@ def test_cifar_is_the_same_from_both_sources(tmp_path: Path) -> None:
 def test_cifar_10_is_the_published_one() -> None:
     """Rebuilt as the official binary batches (a label and three planes an image), it has their md5s."""
     path = Path(os.environ.get("RTM_DATA", "data")) / "cifar10/images.npy"
-    if not path.exists():
-        missing = f"{path} is missing; get it with `rtm fetch cifar10`"
-        if os.environ.get("REQUIRE_CIFAR10"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    held = Images(path)
+    held = Images(needed(path, "cifar10", "REQUIRE_CIFAR10"))
     assert held.labels is not None
     published = (
         "5dd7e06a14cb22eb9f671a540d1b7c25",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from needed import needed
 from torchvision.models import vgg16
 
 from rtm.data import sources, weights
@@ -188,12 +189,8 @@ def test_the_table_is_complete() -> None:
 
 def test_lpips_has_its_published_value() -> None:
     """The example in torchmetrics' documentation: 0.3493, with the network made between the seed and the images."""
-    path = Path(os.environ.get("RTM_WEIGHTS", "weights")) / "vgg16.safetensors"
-    if not path.exists():
-        missing = f"{path} is missing; get it with `rtm fetch vgg16`"
-        if os.environ.get("REQUIRE_WEIGHTS"):
-            pytest.fail(missing)
-        pytest.skip(missing)
+    folder = Path(os.environ.get("RTM_WEIGHTS", "weights"))
+    path = needed(folder / "vgg16.safetensors", "vgg16", "REQUIRE_WEIGHTS")
     from rtm.perceptual import distance, load_maps
 
     torch.manual_seed(123)

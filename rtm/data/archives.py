@@ -38,16 +38,19 @@ class Archive:
 
     def members(self) -> list[Member]:
         """The regular files, all of them checked before the first is read."""
-        found, whole = [], 0
+        found: dict[PurePosixPath, Member] = {}
+        whole = 0
         for member in self._entries():
             if member.path.is_absolute() or ".." in member.path.parts:
                 raise self._refused(f"{member.path} leads out of it")
             whole += member.size
             if member.size > LARGEST or whole > WHOLE:
                 raise self._refused(f"{member.path} would unpack to {whole} bytes")
+            if member.path in found:
+                raise self._refused(f"{member.path} stands in it twice")
             if not _hidden(member.path):
-                found.append(member)
-        return found
+                found[member.path] = member
+        return list(found.values())
 
     def read(self, member: Member) -> bytes:
         entry = member.entry

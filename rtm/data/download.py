@@ -149,6 +149,7 @@ def _refuse_page(url: str, response: http.client.HTTPResponse) -> None:
 
 def _copy(response: http.client.HTTPResponse, file: IO[bytes], here: int, total: int, name: str) -> None:
     with progress(f"download {name}, MB", total // MEGABYTE) as report:
+        report(here // MEGABYTE)
         while chunk := response.read1(CHUNK):
             file.write(chunk)
             here += len(chunk)
