@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from rtm.runs import Book, book_of, is_trained
 from rtm.slurm import Queued, comment, queued
 
 TAIL = 1 << 14  # bytes of a log that are read for the speed: some fifty lines
-STYLES = {"done": "green", "running": "bold", "waiting": "", "failed": "red"}
+STYLES = {"running": "bold", "failed": "red", "done": "green", "waiting": ""}
 
 
 @dataclass(frozen=True)
@@ -122,13 +123,18 @@ def show(scale: str, watch: bool) -> None:
         console.print(_table(statuses(load(scale))))
         return
     with Live(console=console, auto_refresh=False) as live:
-        while True:
-            live.update(_table(statuses(load(scale))), refresh=True)
+        while True:  # what a low screen cuts off is what nothing happens to
+            found = sorted(statuses(load(scale)), key=lambda run: (list(STYLES).index(run.state), -run.step))
+            live.update(_table(found), refresh=True)
             time.sleep(5)
 
 
-def _table(found: Iterable[RunStatus]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+def _table(found: Sequence[RunStatus]) -> Table:
+    counts: Counter[str] = Counter(run.state for run in found)
+    told = [f"{counts[state]} {state}" for state in STYLES if counts[state]]
+    hours = f"{sum(run.gpu_hours for run in found):,.1f} GPU-hours"
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title_justify="left", title_style="")
+    table.title = ", ".join([*told, hours])
     table.add_column("Training", overflow="fold")
     table.add_column("State")
     for title in ("Step", "Steps/s", "Left", "GPU-h", "Job", "Loss"):
