@@ -1,6 +1,5 @@
 """`rtm status`: every training, from the run folders, the receipts and SLURM's queue."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from rtm.config import Config, Experiment, load
 from rtm.layout import Layout
 from rtm.lineage import Ledger, State
 from rtm.pipeline import Job, jobs
-from rtm.runs import Book, book_of, is_trained
+from rtm.runs import Book, book_of, is_trained, log_rows
 from rtm.slurm import Queued, comment, queued
 
 TAIL = 1 << 14  # bytes of a log that are read for the speed: some fifty lines
@@ -70,7 +69,7 @@ def _status(
     done = ledger.state(job) is not State.STALE
     made: dict[str, Any] = (ledger.receipt(job) or {}).get("made", {}) if done else {}
     book = book_of(folder) if folder else None
-    rows = _tail(folder / "log.jsonl") if folder else []
+    rows = log_rows(folder / "log.jsonl", TAIL) if folder else []
     total, speed = experiment.steps(), _speed(rows)
     step = total if done else rows[-1]["step"] if rows else 0
     last = book.slices[-1] if book else None
@@ -96,17 +95,6 @@ def _state(book: Book | None, folder: Path | None, in_queue: Queued | None) -> L
     if in_queue:
         return "running" if in_queue.state == "RUNNING" else "waiting"
     return "failed" if book and book.slices[-1].ended not in ("stopped", "done") else "waiting"
-
-
-def _tail(log: Path) -> list[dict[str, Any]]:
-    """The last whole lines of a log that may just be written to."""
-    if not log.exists():
-        return []
-    with open(log, "rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - TAIL))
-        lines = file.read().split(b"\n")[1 if size > TAIL else 0 : -1]
-    return [json.loads(line) for line in lines if line.endswith(b"}")]
 
 
 def _speed(rows: list[dict[str, Any]]) -> float | None:
