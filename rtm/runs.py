@@ -6,11 +6,13 @@ was killed could not write its end; the log tells how far it came.
 
 import errno
 import fcntl
+import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -40,7 +42,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Book:
-    """The slices of a run, the last one first in interest."""
+    """The slices of a run, one after the other."""
 
     experiment: str
     seed: int
@@ -67,6 +69,20 @@ def book_of(folder: Path) -> Book | None:
     if last.ended is None:
         last = replace(last, seconds=max(0.0, _last_written(folder) - last.began))
     return Book(told["experiment"], told["seed"], (*earlier, last))
+
+
+def log_rows(log: Path, last_bytes: int | None = None) -> list[dict[str, Any]]:
+    """The lines of log.jsonl, or the last of them; one that was being written when a node died is no line."""
+    if not log.exists():
+        return []
+    with open(log, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - (last_bytes or sys.maxsize)))
+        lines = file.read().splitlines()
+    rows = []
+    for line in lines:
+        with suppress(ValueError):
+            rows.append(json.loads(line))
+    return [row for row in rows if isinstance(row, dict)]
 
 
 @contextmanager

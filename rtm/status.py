@@ -1,8 +1,8 @@
 """`rtm status`: every training, from the run folders, the receipts and SLURM's queue."""
 
-import json
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,11 +15,11 @@ from rtm.config import Config, Experiment, load
 from rtm.layout import Layout
 from rtm.lineage import Ledger, State
 from rtm.pipeline import Job, jobs
-from rtm.runs import Book, book_of, is_trained
+from rtm.runs import Book, book_of, is_trained, log_rows
 from rtm.slurm import Queued, comment, queued
 
 TAIL = 1 << 14  # bytes of a log that are read for the speed: some fifty lines
-STYLES = {"done": "green", "running": "bold", "waiting": "", "failed": "red"}
+STYLES = {"running": "bold", "failed": "red", "done": "green", "waiting": ""}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _status(
     done = ledger.state(job) is not State.STALE
     made: dict[str, Any] = (ledger.receipt(job) or {}).get("made", {}) if done else {}
     book = book_of(folder) if folder else None
-    rows = _tail(folder / "log.jsonl") if folder else []
+    rows = log_rows(folder / "log.jsonl", TAIL) if folder else []
     total, speed = experiment.steps(), _speed(rows)
     step = total if done else rows[-1]["step"] if rows else 0
     last = book.slices[-1] if book else None
@@ -97,17 +97,6 @@ def _state(book: Book | None, folder: Path | None, in_queue: Queued | None) -> L
     return "failed" if book and book.slices[-1].ended not in ("stopped", "done") else "waiting"
 
 
-def _tail(log: Path) -> list[dict[str, Any]]:
-    """The last whole lines of a log that may just be written to."""
-    if not log.exists():
-        return []
-    with open(log, "rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - TAIL))
-        lines = file.read().split(b"\n")[1 if size > TAIL else 0 : -1]
-    return [json.loads(line) for line in lines if line.endswith(b"}")]
-
-
 def _speed(rows: list[dict[str, Any]]) -> float | None:
     """Steps a second since the last resumption in sight."""
     start = max((at for at in range(1, len(rows)) if rows[at]["step"] <= rows[at - 1]["step"]), default=0)
@@ -122,13 +111,18 @@ def show(scale: str, watch: bool) -> None:
         console.print(_table(statuses(load(scale))))
         return
     with Live(console=console, auto_refresh=False) as live:
-        while True:
-            live.update(_table(statuses(load(scale))), refresh=True)
+        while True:  # what a low screen cuts off is what nothing happens to
+            found = sorted(statuses(load(scale)), key=lambda run: (list(STYLES).index(run.state), -run.step))
+            live.update(_table(found), refresh=True)
             time.sleep(5)
 
 
-def _table(found: Iterable[RunStatus]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+def _table(found: Sequence[RunStatus]) -> Table:
+    counts: Counter[str] = Counter(run.state for run in found)
+    told = [f"{counts[state]} {state}" for state in STYLES if counts[state]]
+    hours = f"{sum(run.gpu_hours for run in found):,.1f} GPU-hours"
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title_justify="left", title_style="")
+    table.title = ", ".join([*told, hours])
     table.add_column("Training", overflow="fold")
     table.add_column("State")
     for title in ("Step", "Steps/s", "Left", "GPU-h", "Job", "Loss"):

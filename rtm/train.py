@@ -32,7 +32,7 @@ from rtm.files import atomic
 from rtm.generator import draw
 from rtm.progress import progress
 from rtm.randomness import seed_of
-from rtm.runs import Stopped
+from rtm.runs import Stopped, log_rows
 
 STOPPED = 75  # exit code of a run that saved itself before its time was over: start it again
 LOG_EVERY = 20  # steps between lines of the log and looks at the stop signal
@@ -242,7 +242,7 @@ def _silent() -> Iterator[Any]:
 
 def _write_curve(file: IO[str], log: Path) -> None:
     """The log as CSV, one row a step (the last, where a resumed run repeated some) and few enough to plot."""
-    lines = {row["step"]: row for row in map(json.loads, log.read_text().splitlines())}
+    lines = {row["step"]: row for row in log_rows(log)}
     rows = [lines[step] for step in sorted(lines)]
     every = max(1, -(-len(rows) // CURVE_ROWS))
     thinned = [row for place, row in enumerate(rows) if place % every == 0 or "fid" in row or row is rows[-1]]

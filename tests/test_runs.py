@@ -12,7 +12,7 @@ import tiny
 from rtm import runs
 from rtm.errors import UserError
 from rtm.methods import build_method
-from rtm.runs import is_trained, only_one
+from rtm.runs import is_trained, log_rows, only_one
 from rtm.train import Run
 
 HOLDER = """
@@ -73,3 +73,11 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(fcntl, "lockf", refuse)
     with pytest.raises(UserError, match="cannot lock files"), only_one(tmp_path):
         pass
+
+
+def test_a_torn_line_of_the_log_costs_that_line_alone(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    assert log_rows(log) == []
+    log.write_bytes(b'{"step": 1}\n{"step": 2, "lo\x00\x00{"step": 3}\n{"step": 4}\n{"st')
+    assert log_rows(log) == [{"step": 1}, {"step": 4}]
+    assert log_rows(log, 18) == [{"step": 4}]

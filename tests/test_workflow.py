@@ -285,5 +285,9 @@ def test_data_is_what_dvc_records(tmp_path: Path) -> None:
     assert (tmp_path / "data.dvc").read_text() == (ROOT / "data.dvc").read_text()
 
 
+def test_the_profile_for_one_machine(finished: Repository) -> None:
+    assert "Nothing to be done" in finished.run("snakemake", "--profile", "profiles/local", "--", "all", "demo")
+
+
 def test_lint(finished: Repository) -> None:
     assert "Congratulations" in finished.run("snakemake", "--lint")

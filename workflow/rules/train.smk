@@ -1,6 +1,6 @@
 # Training. Its state lives in runs/, which is no output: Snakemake deletes outputs of failed jobs, and a training that
 # was stopped goes on from there in the next attempt. What an earlier training left stays until the new one is whole:
-# `update` keeps Snakemake from deleting it.
+# `update` keeps Snakemake from deleting it. And `exec`: a shell in between would die of the TERM at which training saves.
 
 
 rule train:
@@ -18,4 +18,4 @@ rule train:
         nodes=1,
         **plan.compute("train"),
     shell:
-        "rtm train {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
+        "exec rtm train {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
