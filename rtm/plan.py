@@ -18,7 +18,7 @@ from rtm.devices import check_devices
 from rtm.errors import UserError
 from rtm.lineage import Ledger, State, refuse_lost
 from rtm.pipeline import LIGHT, Job, every_job
-from rtm.slurm import Queued, comment, queued, refuse_impossible
+from rtm.slurm import Queued, comment, keep_polling, queued, refuse_impossible
 
 MARKS = Path(".snakemake/rtm")
 JOBS = {  # rule: the id of a job from its wildcards
@@ -48,6 +48,7 @@ class Plan:
         self.mark: Path | None = None
         self.told: set[str] = set()
         atexit.register(self.ledger.hashes.save)
+        keep_polling()
 
     def job(self, rule: str, wildcards: Wildcards) -> Job:
         return self.graph[JOBS[rule].format(wildcards)]

@@ -96,7 +96,7 @@ def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Ca
 def is_trained(folder: Path) -> bool:
     """Whether somebody holds the lock."""
     try:
-        with open(folder / "lock", "rb+") as file:
+        with open(folder / "lock", "rb") as file:
             return not _locked(file.fileno(), fcntl.LOCK_SH)
     except FileNotFoundError:
         return False
@@ -124,8 +124,11 @@ def only_one(folder: Path) -> Iterator[Callable[[], None]]:
         os.fsync(file.fileno())
 
         def check_owner() -> None:
+            # the lock is taken again, which makes a network file system forget what it remembers of the file; to open
+            # and close the file a second time would give the lock away
+            held = _locked(file.fileno(), fcntl.LOCK_EX) and path.exists()
             file.seek(0)
-            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())) or file.read() != name:
+            if not (held and os.path.samestat(path.stat(), os.fstat(file.fileno())) and file.read() == name):
                 raise UserError(f"{folder} was taken over by somebody else; this process has not saved there since.")
 
         yield check_owner

@@ -5,9 +5,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from rtm.config.experiments import Resources
 from rtm.errors import UserError
@@ -45,6 +47,25 @@ def queued() -> list[Queued]:
     told = _told("squeue", f"--user={getpass.getuser()}", "--noheader", "--format=%i\t%T\t%k\t%N\t%Z")
     rows = [line.split("\t") for line in (told or "").splitlines()]
     return [Queued(*row[:4]) for row in rows if len(row) == 5 and Path(row[4]) == Path.cwd()]
+
+
+def keep_polling() -> None:
+    """Let a controller that is away be away.
+
+    Before every poll the executor asks it for how long jobs stay in its queue, and takes silence for "not at all": it
+    then asks sacct instead, for ever where there is no accounting. The answer does not change, so it is remembered.
+    """
+    executor: Any = sys.modules.get("snakemake_executor_plugin_slurm")
+    if executor is not None:
+        ask = executor.get_min_job_age
+        known: list[int] = []
+
+        def remembered() -> int | None:
+            if not known and (answer := ask()) is not None:
+                known.append(answer)
+            return known[0] if known else None
+
+        executor.get_min_job_age = remembered
 
 
 def requeue() -> bool:

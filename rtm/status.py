@@ -41,7 +41,8 @@ class RunStatus:
 
 
 def statuses(config: Config) -> list[RunStatus]:
-    graph, ledger, queue = jobs(config), Ledger(), {job.comment: job for job in queued()}
+    graph, ledger = jobs(config), Ledger()
+    queue = {job.comment: job for job in sorted(queued(), key=lambda job: job.state == "RUNNING")}
     found = []
     for experiment in config.experiments.values():
         for seed in experiment.seeds:

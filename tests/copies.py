@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("Snakefile", "workflow", "profiles", "params", "rtm")
+PARTS = ("Snakefile", "workflow", "profiles", "slurm", "params", "rtm")
 
 
 def copied(folder: Path) -> Path:
@@ -18,6 +18,14 @@ def copied(folder: Path) -> Path:
             shutil.copytree(source, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / name)
+    return folder
+
+
+def cloned(folder: Path) -> Path:
+    """As a clone is, with what is not committed yet: every file that git knows."""
+    for name in subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).rstrip("\0").split("\0"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
     return folder
 
 

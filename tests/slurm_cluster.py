@@ -2,12 +2,13 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
@@ -40,7 +41,8 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0
 GresTypes=gpu
 ReturnToService=2
 EnforcePartLimits=ALL
-KillWait=5
+KillWait=30
+BatchStartTimeout=60
 JobRequeue=1
 NodeName=node NodeHostname={host} NodeAddr=127.0.0.1 CPUs=64 RealMemory=500000 Gres=gpu:h100:{gpus} State=UNKNOWN
 PartitionName=main Nodes=node Default=YES MaxTime=1440 DefaultTime=10 State=UP
@@ -53,28 +55,77 @@ def missing() -> str:
     return f"SLURM is not installed: {', '.join(absent)} missing (Debian: slurm-wlm, munge)" if absent else ""
 
 
-@contextmanager
-def cluster() -> Iterator[dict[str, str]]:
-    """Start it, yield the environment that its clients need, and end it with all its jobs."""
-    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short: sockets have short names
-    processes: list[subprocess.Popen[bytes]] = []
-    environment = _configured(folder)
-    try:
-        for command in _daemons(folder):
-            with open(folder / f"{command[0]}.out", "wb") as out:
-                processes.append(subprocess.Popen(command, env=environment, stdout=out, stderr=out))
-            if command[0] == "munged":
-                _until(lambda: (folder / "munge.socket").exists(), "munged", folder)
-        _until(lambda: _asked(environment, "sinfo", "-h", "-o", "%T") == "idle", "slurmd", folder)
-        yield environment
-    finally:
-        _asked(environment, "scancel", "--full", "--partition=main")
-        _wait(lambda: not _asked(environment, "squeue", "-h"), seconds=15)
-        for process in reversed(processes):
+class Cluster:
+    """Its folder, its daemons by name, and the environment that its clients need."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short: sockets have short names
+        self.environment = _configured(self.folder)
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        munge = ["--foreground", "--force", f"--socket={self.folder}/munge.socket"]
+        munge += [f"--key-file={self.folder}/munge.key"]
+        munge += [f"--{kind}-file={self.folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
+        self._start("munged", *munge)
+        self._until(lambda: (self.folder / "munge.socket").exists(), "munged")
+        self._start("slurmctld", "-D", "-c")
+        self._start("slurmd", "-D", "-N", "node")
+        self._until(lambda: self.ask("sinfo", "-h", "-o", "%T") == "idle", "slurmd")
+
+    def stop(self) -> None:
+        """With all jobs, and processes of theirs that have outlived them."""
+        self.ask("scancel", "--full", "--partition=main")
+        wait(lambda: not self.ask("squeue", "-h"), seconds=15)
+        for process in reversed(self.daemons.values()):
             process.terminate()
-        for process in reversed(processes):
+        for process in reversed(self.daemons.values()):
             _ended(process)
-        shutil.rmtree(folder, ignore_errors=True)
+        for number in self._orphans():
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextmanager
+    def without_controller(self) -> Iterator[None]:
+        self.daemons["slurmctld"].terminate()
+        _ended(self.daemons["slurmctld"])
+        try:
+            yield
+        finally:
+            self._start("slurmctld", "-D")
+            self._until(lambda: "up" in self.ask("scontrol", "ping").lower(), "slurmctld")
+
+    def ask(self, *command: str) -> str:
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=60)
+        return done.stdout.strip()
+
+    def _start(self, *command: str) -> None:
+        with open(self.folder / f"{command[0]}.out", "ab") as out:
+            self.daemons[command[0]] = subprocess.Popen(command, env=self.environment, stdout=out, stderr=out)
+
+    def _until(self, condition: Callable[[], bool], name: str) -> None:
+        if not wait(condition, seconds=60):
+            told = "".join(path.read_text(errors="replace")[-2000:] for path in sorted(self.folder.glob("*.log")))
+            raise RuntimeError(f"{name} did not come up:\n{told}")
+
+    def _orphans(self) -> Iterator[int]:
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):
+                values = path.read_bytes().split(b"\0")
+                if f"SLURM_CONF={self.folder}/slurm.conf".encode() in values and int(path.parent.name) != os.getpid():
+                    yield int(path.parent.name)
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Start one, and end it in every case."""
+    made = Cluster()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
 
 
 def _configured(folder: Path) -> dict[str, str]:
@@ -98,12 +149,6 @@ def _configured(folder: Path) -> dict[str, str]:
     return {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf", "PATH": f"{folder}/bin:{SEARCHED}"}
 
 
-def _daemons(folder: Path) -> list[list[str]]:
-    munge = ["--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key"]
-    munge += [f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
-    return [["munged", *munge], ["slurmctld", "-D", "-c"], ["slurmd", "-D", "-N", "node"]]
-
-
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
@@ -114,22 +159,11 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _asked(environment: dict[str, str], *command: str) -> str:
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
-    return done.stdout.strip()
-
-
-def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+def wait(condition: Callable[[], bool], seconds: float) -> bool:
     end = time.monotonic() + seconds
     while not (met := condition()) and time.monotonic() < end:
         time.sleep(0.1)
     return met
-
-
-def _until(condition: Callable[[], bool], name: str, folder: Path) -> None:
-    if not _wait(condition, seconds=30):
-        told = "".join(path.read_text(errors="replace")[-2000:] for path in sorted(folder.glob("*.log")))
-        raise RuntimeError(f"{name} did not come up:\n{told}")
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:

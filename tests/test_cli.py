@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from copies import copied, environment
 
 ROOT = Path(__file__).parents[1]
 VERBS = [
@@ -95,3 +96,12 @@ def test_the_doctor_names_what_to_do() -> None:
     assert answer.returncode == 0
     for subject in ("GPU", "faiss", "weights", "data", "LaTeX", "SLURM", "DVC"):
         assert subject in answer.stdout
+
+
+def test_missing_gpus_are_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+    target = "checkpoints/cifar10_imle_rtm/seed0.safetensors"
+    command = ["snakemake", "--cores", "1", target]
+    answer = subprocess.run(command, cwd=copied(tmp_path), env=environment(tmp_path), capture_output=True, text=True)
+    assert answer.returncode == 1 and "needs 4 h100 GPUs for about 336 hours and this machine has 0" in answer.stderr
+    assert f"submit it with `snakemake --profile slurm {target}`" in answer.stderr
+    assert not (tmp_path / "data").exists()

@@ -21,7 +21,7 @@ from rtm.devices import check_devices
 from rtm.errors import UserError
 from rtm.generator import checkpoint_metadata, draw, load_generator
 from rtm.methods import build_method
-from rtm.runs import Stopped, only_one
+from rtm.runs import Stopped
 from rtm.train import Run, Watch
 
 IMLE = "shells_imle_rtm"
@@ -155,19 +155,6 @@ def test_divergence_is_named_and_not_saved(tmp_path: Path) -> None:
     if state.exists():
         saved = torch.load(state, weights_only=True)["networks"]
         assert all(tensor.isfinite().all() for tensor in saved.values())
-
-
-def test_a_run_has_one_owner(tmp_path: Path) -> None:
-    holder = "import sys, time; from pathlib import Path; from rtm.runs import only_one\n"
-    holder += "with only_one(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-c", holder, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "held\n"
-    with pytest.raises(UserError, match=f"being trained by .*:{process.pid} already"), only_one(tmp_path):
-        pass
-    process.kill()
-    process.communicate()
-    with only_one(tmp_path):
-        pass
 
 
 def test_missing_gpus_are_refused_at_once() -> None:

@@ -218,6 +218,17 @@ def test_a_killed_run_goes_on(repository: Repository) -> None:
     assert repository.planned() == NOTHING
 
 
+def test_a_failed_training_deletes_nothing(repository: Repository) -> None:
+    weights = repository.folder / "checkpoints/cifar10_imle_rtm/seed0.safetensors"
+    before = weights.read_bytes()
+    repository.change("experiments", set_mapper)
+    (repository.folder / "stop").touch()
+    repository.snakemake(str(weights.relative_to(repository.folder)), fails=True)
+    assert weights.read_bytes() == before
+    repository.snakemake(str(weights.relative_to(repository.folder)))
+    assert weights.read_bytes() != before
+
+
 def test_a_new_experiment_is_one_entry(repository: Repository) -> None:
     entry = {"recipe": "cifar10_imle", "mapper": "mlp8"}
     repository.change("experiments", lambda entries: entries.update(cifar10_new=entry))

@@ -1,0 +1,75 @@
+"""One owner a run: a lock that dies with its process, and a look at it before every save."""
+
+import errno
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+
+from rtm import runs
+from rtm.errors import UserError
+from rtm.methods import build_method
+from rtm.runs import is_trained, only_one
+from rtm.train import Run
+
+HOLDER = """
+import sys
+from pathlib import Path
+from rtm.runs import only_one
+with only_one(Path(sys.argv[1])):
+    print("held", flush=True)
+    input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "PATIENCE", 0.0)
+
+
+def test_a_run_has_one_owner(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    with pytest.raises(UserError, match=f"being trained by .*:{process.pid} already"), only_one(tmp_path):
+        pass
+    assert is_trained(tmp_path)
+    process.kill()
+    process.communicate()
+    assert not is_trained(tmp_path)
+    with only_one(tmp_path):
+        pass
+
+
+def test_the_owner_in_a_job_is_named_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    with only_one(tmp_path):
+        assert (tmp_path / "lock").read_text().startswith("SLURM job 17 on ")
+
+
+def test_an_owner_that_lost_its_lock_saves_nothing(tmp_path: Path) -> None:
+    setting = tiny.setting(tmp_path, tiny.experiment("shells_imle_rtm"))
+    folder = tmp_path / "run"
+    with only_one(folder) as check_owner:
+        (folder / "lock").write_text("somebody:1")
+        run = Run(build_method(setting), setting, folder, check_owner=check_owner)
+        with pytest.raises(UserError, match="taken over"):
+            run.train()
+    assert not (folder / "state.pt").exists()
+    with only_one(folder) as check_owner:
+        check_owner()
+        (folder / "lock").unlink()
+        with pytest.raises(UserError, match="taken over"):
+            check_owner()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    with pytest.raises(UserError, match="cannot lock files"), only_one(tmp_path):
+        pass
