@@ -1,12 +1,13 @@
 # make demo: the whole pipeline on the embedded digits, on the CPU    make test: every check, from a clean clone too
 # make pdf:  every table and figure that is there, in one document (SCALE=demo for the demo's)
+# make report: the same and more on one page for a browser
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 
 SCALE ?= paper
 
-.PHONY: demo test lint pdf install clean
+.PHONY: demo test lint pdf report install clean
 
 demo: $(BIN)/.installed
 	rtm demo
@@ -22,6 +23,9 @@ lint: $(BIN)/.installed
 
 pdf: $(BIN)/.installed
 	rtm pdf --scale $(SCALE)
+
+report: $(BIN)/.installed
+	rtm report --scale $(SCALE)
 
 install: $(BIN)/.installed
 

@@ -33,6 +33,7 @@ STUBS = {  # module: what its code stands on, and the functions that the pipelin
     "data/prepare": ("", ["prepare"]),
     "data/weights": ("", ["convert"]),
     "metrics/protocols": ("", ["write_reference", "write_metrics", "extractor_of"]),
+    "metrics/evaluate": ("", ["write_foreign"]),
     "reports/summary": ("", ["write_summary"]),
     "reports/tables": ("", ["render_table"]),
     "reports/figures": ("", ["render_figure"]),

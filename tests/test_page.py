@@ -115,7 +115,7 @@ def test_every_table_figure_curve_and_experiment_is_there(page: str) -> None:
         assert f'id="{name}"' in page and str(rich(figure.caption)) in page
     for name in PAPER.experiments:
         assert f"{name} <small>seed 0</small>" in page
-    assert page.count("<svg") == 5  # loss and rejected share of two experiments, and the loss of the one that runs
+    assert page.count("<svg") == 11  # five numbers of two experiments, and the loss of the one that runs
 
 
 def test_what_is_missing_says_what_makes_it(page: str, paper: Layout) -> None:

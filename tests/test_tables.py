@@ -284,7 +284,7 @@ def test_protocols_are_not_mixed_unless_the_table_says_so() -> None:
         ("published: cifar10_ddpm}", "published: nobody}", "no published entry 'nobody'"),
         ("experiment: cifar10_imle_mlp,", "experiment: cifar11,", "no experiment 'cifar11'"),
         ("variant: H64, paper: paper_cifar10", "variant: H65, paper: paper_cifar10", "no variant 'H65'"),
-        ("label: tab:cifar10\n", "label: tab:cifar10\n    experiment: x\n", "exactly one of experiment and published"),
+        ("label: tab:cifar10\n", "label: tab:cifar10\n    experiment: x\n", "exactly one of experiment, foreign"),
         ("protocol: rs_imle\n    metric: fid", "protocol: studiogan\n    metric: fid", "no protocol 'studiogan'"),
         ("metric: precision, better: higher}\n", "better: higher}\n", "no metric"),
     ],

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from standin import ROOT, Repository, write
 
 from rtm.config import load
@@ -264,6 +265,29 @@ def test_experiments_of_dvc_are_compared(repository: Repository) -> None:
     plots = json.loads(repository.run("dvc", "plots", "diff", "--json", "main", "deeper"))["data"]
     for plot in ("demo/results/digits_rtm/training/seed0.csv", "digits_rtm: digits.fid against H"):
         assert {point["rev"] for point in plots[plot][0]["content"]["data"]["values"]} == {"main", "deeper"}
+
+
+def test_others_images_are_measured_for_their_table(repository: Repository) -> None:
+    entry = {"source": "S", "samples": "x.npy", "sha256": "0" * 64, "dataset": "cifar10", "protocols": ["paper"]}
+    repository.change("foreign", lambda entries: entries.update(others=entry))
+    row = {"title": "Others", "foreign": "others"}
+    repository.change("tables", lambda tables: tables["tab_cifar10"]["groups"][0]["rows"].append(row))
+    assert repository.planned() == ["foreign", "table"]
+    repository.run("rtm", "lineage", "dvc")
+    stages = yaml.safe_load((repository.folder / "dvc.yaml").read_text())["stages"]
+    assert "results/others/paper.json" in stages["tab_cifar10"]["deps"]
+    assert {"results/others/paper.json": {"persist": True, "cache": False}} in stages["foreign"]["outs"]
+
+
+def test_the_page_is_made_from_every_report(repository: Repository) -> None:
+    page = repository.folder / "demo/reports/index.html"
+    assert repository.planned("demo/reports/index.html") == NOTHING
+    repository.change("tables", lambda tables: tables["tab_digits"].update(caption="Another"))
+    assert repository.planned("demo/reports/index.html") == ["report", "table"]
+    before = page.read_text()
+    repository.snakemake("demo/reports/index.html")
+    assert repository.ran() == ["demo/report/index", "demo/table/tab_digits"]
+    assert page.read_text() != before and not repository.run("git", "status", "--short", "--", str(page))
 
 
 def test_a_misspelt_target_gets_the_names_there_are(finished: Repository) -> None:

@@ -117,7 +117,8 @@ def _training(
             axes.set_yscale("log", subs=(2, 5))
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("{x:g}")
-    canvas.axes[-1].legend(frameon=False)
+    handles = canvas.axes[0].get_legend_handles_labels()
+    canvas.legend(*handles, loc="outside lower center", ncols=len(names), frameon=False)
 
 
 def _seeds(axes: Axes, logs: list[pd.DataFrame], x: str, divisor: float, place: int, label: str) -> None:
