@@ -2,10 +2,14 @@
 
 import os
 from collections.abc import Iterable
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+
+PATIENCE = timedelta(hours=1)  # the others wait while the first one measures
 
 
 def rank() -> int:
@@ -19,7 +23,7 @@ def world() -> int:
 def start(use_gpu: bool) -> torch.device:
     """Join the processes that torchrun started, if it did; the device of this one."""
     if "RANK" in os.environ and not dist.is_initialized():
-        dist.init_process_group("nccl" if use_gpu else "gloo")
+        dist.init_process_group("nccl" if use_gpu else "gloo", timeout=PATIENCE)
     if not use_gpu:
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
