@@ -8,7 +8,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-
 PATIENCE = timedelta(hours=1)  # the others wait while the first one measures
 
 
