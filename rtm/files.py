@@ -61,6 +61,15 @@ def read_json(path: Path | str) -> Any:
         raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
 
 
+def unprotect(path: Path) -> None:
+    """Give a write-protected file bytes of its own: a hard link into DVC's cache, which Snakemake would not replace."""
+    if path.is_file() and not path.is_symlink() and not os.access(path, os.W_OK):
+        before = path.stat()
+        with open(path, "rb") as linked, atomic(path) as own:
+            shutil.copyfileobj(linked, own)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def digest(path: Path | str, algorithm: str = "sha256") -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()

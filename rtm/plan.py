@@ -16,6 +16,7 @@ from typing import Any
 from rtm.config.experiments import Resources
 from rtm.devices import check_devices
 from rtm.errors import UserError
+from rtm.files import unprotect
 from rtm.lineage import Ledger, State, refuse_lost
 from rtm.pipeline import LIGHT, Job, every_job
 from rtm.slurm import Queued, comment, keep_polling, queued, refuse_impossible
@@ -69,6 +70,8 @@ class Plan:
             self._refuse_lost(job)
             self._refuse_impossible(job)
             self._tell(job)
+            for path in job.outputs:
+                unprotect(path)
             return {**inputs, "stale": [self._fresh_mark()]}
 
         return files

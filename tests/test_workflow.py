@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from standin import ROOT, Repository, write
 
 from rtm.config import load
 from rtm.data.prepare import prepare
+from rtm.files import unprotect, write_text
 
 NOTHING: list[str] = []
 RTM_CHANGED = [  # what follows from a new mapper of one experiment with one seed
@@ -307,6 +309,41 @@ def test_data_is_what_dvc_records(tmp_path: Path) -> None:
     repository.run("git", "init", "-q")
     repository.run("dvc", "commit", "-q", "-f", "data.dvc")
     assert (tmp_path / "data.dvc").read_text() == (ROOT / "data.dvc").read_text()
+
+
+def test_one_dataset_of_several(tmp_path: Path) -> None:
+    """Each is pulled and recorded alone; a fetch puts new files in the place of DVC's links, never through them."""
+    here = Repository(tmp_path / "here")
+    write(here.folder / ".dvc/config", (ROOT / ".dvc/config").read_text())
+    here.run("git", "init", "-q", "-b", "main")
+    for name in ("cifar10", "digits", "obama"):
+        write(here.folder / f"data/{name}/images.npy", name)
+    here.run("dvc", "add", "-q", "data")
+    here.run("dvc", "push", "-q")
+    here.commit("three datasets")
+    clone = here.clone(tmp_path / "clone")
+    clone.run("dvc", "config", "--local", "cache.type", "hardlink")
+    clone.run("dvc", "pull", "-q", "data/cifar10")
+    assert [path.name for path in (clone.folder / "data").iterdir()] == ["cifar10"]
+    write_text(clone.folder / "data/cifar10/images.npy", "fetched anew")
+    clone.run("dvc", "add", "-q", "data/cifar10")
+    clone.run("dvc", "push", "-q")
+    clone.commit("another cifar10")
+    here.run("git", "pull", "-q", str(clone.folder), "main")
+    here.run("dvc", "pull", "-q")
+    held = {path.parent.name: path.read_text() for path in here.folder.glob("data/*/images.npy")}
+    assert held == {"cifar10": "fetched anew", "digits": "digits", "obama": "obama"}
+
+
+def test_a_write_protected_link_gets_bytes_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached, linked = tmp_path / "cached", tmp_path / "linked"
+    cached.write_text("weights")
+    cached.chmod(0o444)
+    linked.hardlink_to(cached)
+    monkeypatch.setattr(os, "access", lambda path, mode: bool(Path(path).stat().st_mode & stat.S_IWUSR))  # root may all
+    unprotect(linked)
+    assert os.access(linked, os.W_OK) and not os.access(cached, os.W_OK)
+    assert linked.read_text() == "weights" and linked.stat().st_mtime_ns == cached.stat().st_mtime_ns
 
 
 def test_the_profile_for_one_machine(finished: Repository) -> None:
