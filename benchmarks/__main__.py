@@ -62,9 +62,9 @@ def main(names: list[str]) -> None:
             found: Groups = importlib.import_module(f"benchmarks.{module.name}").measure()
             show(found)
             groups |= found
-    write_json(RESULTS, {"machine": machine(), "measured": groups})
-    write_text(PAGE, page(groups, machine()))
-    draw(groups, PAGE.with_suffix(".png"))
+            write_json(RESULTS, {"machine": machine(), "measured": groups})
+            write_text(PAGE, page(groups, machine()))
+            draw(groups, PAGE.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ and memory of a function depend on what the allocator has been through before it
 
 import multiprocessing
 import platform
-import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -50,15 +49,21 @@ def in_turn(variants: Mapping[str, Callable[[], object]], repeats: int = 15) -> 
 
 
 def added_megabytes(function: Callable[[], object]) -> float:
-    """By how much the function raises the peak memory of the process, or of the GPU."""
+    """The most memory that the function holds beyond what the process, or the GPU, held before."""
     if DEVICE == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         function()
         return (torch.cuda.max_memory_allocated() - before) / 2**20
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before = _peak_kilobytes()
     function()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
+    return (_peak_kilobytes() - before) / 2**10
+
+
+def _peak_kilobytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
 def alone(function: Callable[..., T], *arguments: object) -> T:
