@@ -20,8 +20,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """\
 # Performance
 
-Measured by `python -m benchmarks` on {processor} (torch {torch}, Python {python}): CPU seconds of one thread,
-medians or whole rounds, what is compared in one run. All numbers: [`results.json`](../benchmarks/results.json).
+Measured by `python -m benchmarks` on {processor} (torch {torch}, Python {python}): CPU seconds of one thread unless it
+says wall time; what is compared takes turns in one process. All numbers: [`results.json`](../benchmarks/results.json).
+
+The literal Algorithm 1 is the transcription that the tests hold RTM against. Matrix products are most of both, and
+"the most there is to gain" bounds what any layout can bring; what the literal one allocates costs it more or less,
+depending on what the process did before.
 
 ![bars of every measurement](performance.png)
 """

@@ -76,7 +76,7 @@ def generators(batch: int, repeats: int) -> dict[str, float]:
     return {name: time / batch for name, time in times.items()}
 
 
-def measure(batch: int = 256, images: int = 4, repeats: int = 5) -> Groups:
+def measure(batch: int = 256, images: int = 2, repeats: int = 11) -> Groups:
     speeds = alone(speed, batch)
     memory = {
         "H = 1": alone(training_memory, 1, 1, batch),
