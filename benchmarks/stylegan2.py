@@ -29,7 +29,8 @@ def noise_images(folder: Path, resolution: int = 32, classes: int = 10, images: 
 
 def method(name: str, batch: int, images: Images) -> StyleGAN2Method:
     experiment = load("paper").experiments[name]
-    training = experiment.recipe.training.model_copy(update={"batch": batch, "compile": DEVICE == "cuda"})
+    here = {} if DEVICE == "cuda" else {"compile": False, "precision": "float32"}  # a CPU is slow in bfloat16
+    training = experiment.recipe.training.model_copy(update={"batch": batch, **here})
     small = replace(experiment, recipe=experiment.recipe.model_copy(update={"training": training}))
     return build_method(Setting(small, 0, images, None, torch.device(DEVICE)))
 
