@@ -8,26 +8,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.measuring import DEVICE, Groups, alone, in_turn, show
+from benchmarks.measuring import DEVICE, Groups, alone, in_turn, random_images, show
 from rtm.data.datasets import Images
 from rtm.data.sampler import batch_of
-from rtm.files import write_json
 
 STEPS = 4
-
-
-def written(folder: Path, count: int, side: int) -> Path:
-    path = folder / "images.npy"
-    np.save(path, np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8))
-    write_json(path.with_name("meta.json"), {"sha256": ""})
-    return path
 
 
 def rates(count: int, side: int, batch: int) -> dict[str, float]:
     """Images a second; the array is in the page cache for all alike."""
     device = torch.device(DEVICE)
     with tempfile.TemporaryDirectory() as folder:
-        path = written(Path(folder), count, side)
+        path = random_images(Path(folder), count, side)
         held, raw = Images(path), np.load(path, mmap_mode="r")
         chosen = [batch_of(0, step, batch, count) for step in range(STEPS)]
         ways: dict[str, Callable[[int], object]] = {

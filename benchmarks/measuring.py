@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rtm.files import write_json
+
 T = TypeVar("T")
 Groups = dict[str, dict[str, float]]  # what is measured, with its unit -> variant -> value
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -80,6 +82,16 @@ def inception_like(count: int, width: int, seed: int) -> NDArray[np.float32]:
         wide = rng.standard_normal((len(piece), 64), np.float32) @ directions
         np.maximum(wide + rng.standard_normal(piece.shape, np.float32), 0, out=piece)
     return made
+
+
+def random_images(folder: Path, count: int, side: int, classes: int = 0) -> Path:
+    """A prepared dataset of noise."""
+    rng, images = np.random.default_rng(0), folder / "images.npy"
+    np.save(images, rng.integers(0, 256, (count, side, side, 3), np.uint8))
+    if classes:
+        np.save(folder / "labels.npy", rng.integers(0, classes, count))
+    write_json(folder / "meta.json", {"sha256": ""})
+    return images
 
 
 def machine() -> dict[str, str]:

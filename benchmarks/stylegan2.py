@@ -6,25 +6,15 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from benchmarks.measuring import DEVICE, Groups, alone, in_turn, show
+from benchmarks.measuring import DEVICE, Groups, alone, in_turn, random_images, show
 from rtm.config import load
 from rtm.data.datasets import Images
-from rtm.files import write_json
 from rtm.stylegan2.method import StyleGAN2Method, build_method
 from rtm.train import Setting
 
 EXPERIMENTS = {"2-layer MLP": "cifar10_stylegan2_mlp", "RTM": "cifar10_stylegan2_rtm"}
-
-
-def noise_images(folder: Path, resolution: int = 32, classes: int = 10, images: int = 64) -> Images:
-    rng = np.random.default_rng(0)
-    np.save(folder / "images.npy", rng.integers(0, 256, (images, resolution, resolution, 3), np.uint8))
-    np.save(folder / "labels.npy", rng.integers(0, classes, images))
-    write_json(folder / "meta.json", {"sha256": ""})
-    return Images(folder / "images.npy")
 
 
 def method(name: str, batch: int, images: Images) -> StyleGAN2Method:
@@ -38,7 +28,7 @@ def method(name: str, batch: int, images: Images) -> StyleGAN2Method:
 def steps(batch: int, repeats: int) -> dict[str, float]:
     """Images a second; both skip step 0, whose lazy regularisers they share out over the next 16 steps."""
     with tempfile.TemporaryDirectory() as folder:
-        images = noise_images(Path(folder))
+        images = Images(random_images(Path(folder), 64, 32, classes=10))
         methods = {mapper: method(name, batch, images) for mapper, name in EXPERIMENTS.items()}
         numbers = {mapper: count(1) for mapper in methods}
         run = {mapper: partial(_next_step, method, numbers[mapper]) for mapper, method in methods.items()}

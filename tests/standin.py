@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -188,17 +187,6 @@ def content(job: Any) -> str:
     return hashlib.sha256(json.dumps(job.params, sort_keys=True).encode() + b"".join(read)).hexdigest()
 
 
-def take_steps(folder: Path, steps: int = 40) -> None:
-    """A training that takes a while and goes on where it was."""
-    state = folder / "step"
-    write(Path("trainer.pid"), str(os.getpid()))
-    for step in range(int(state.read_text()) if state.exists() else 0, steps):
-        with open("steps.txt", "a") as file:
-            file.write(f"{step}\n")
-        write(state, str(step + 1))
-        time.sleep(0.1)
-
-
 def make(job: Any) -> None:
     text = content(job)
     number = int(text[:6], 16) / 1000
@@ -254,8 +242,6 @@ def main(verb: str, *words: str) -> None:
             if verb == "train" and Path("stop").exists():
                 Path("stop").unlink()
                 sys.exit(75)  # as before its walltime
-            if verb == "train" and Path("slow").exists():
-                take_steps(Path(f"runs/{words[0]}", recording.fingerprint[:16]))
             make(job)
     except UserError as error:
         sys.exit(str(error))

@@ -4,10 +4,7 @@ import csv
 import json
 import os
 import shutil
-import signal
 import stat
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,27 +196,6 @@ def test_weights_that_are_elsewhere_are_asked_for(finished: Repository) -> None:
     rules = clone.planned("reports/tab_celebahq.tex")
     assert "train" not in rules
     assert rules.count("evaluate") == 2
-
-
-def test_a_killed_run_goes_on(repository: Repository) -> None:
-    """SIGKILL of Snakemake, then of the trainer that outlives it; DVC takes over."""
-    repository.change("experiments", set_mapper)
-    (repository.folder / "slow").touch()
-    steps = repository.folder / "steps.txt"
-    command = ["snakemake", "--cores", "all", "--", "reports/tab_cifar10.tex"]
-    with open(repository.folder.with_name("killed.log"), "wb") as log:
-        process = subprocess.Popen(command, cwd=repository.folder, env=repository.environment, stdout=log, stderr=log)
-    while not (steps.exists() and len(steps.read_text().split()) > 2):
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.kill()
-    process.wait()
-    os.kill(int((repository.folder / "trainer.pid").read_text()), signal.SIGKILL)
-    repository.run("dvc", "repro", "tab_cifar10")
-    taken = list(map(int, steps.read_text().split()))
-    assert len(taken) <= 41  # the step at which it was killed may stand twice
-    assert sorted(set(taken)) == list(range(40))
-    assert repository.planned() == NOTHING
 
 
 def test_a_failed_training_deletes_nothing(repository: Repository) -> None:

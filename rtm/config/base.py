@@ -9,6 +9,7 @@ Count = Annotated[int, Field(gt=0)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+SHA256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Strict(BaseModel):

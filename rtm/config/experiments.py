@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rtm.config.base import Count, Fraction, Name, NonNegative, Positive, Strict
+from rtm.config.base import SHA256, Count, Fraction, Name, NonNegative, Positive, Strict
 
 MD5 = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-SHA256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Source(Strict):

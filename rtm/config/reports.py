@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rtm.config.base import Count, Name, Positive, Strict
+from rtm.config.base import SHA256, Count, Name, Positive, Strict
 
 Metric = Literal[
     "fid", "is", "precision", "recall", "density", "coverage", "time_ms", "mapper_parameters"
@@ -30,7 +30,7 @@ class Foreign(Strict):
 
     source: str  # whose images, and where they were got
     samples: str  # a folder of images, or an .npy or .npz file, from the repository's root
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # of the file; of a folder as `rtm evaluate` tells it
+    sha256: SHA256  # of the file; of a folder as `rtm evaluate` tells it
     dataset: Name  # whose training set they are compared with
     protocols: Annotated[tuple[Name, ...], Field(min_length=1)]
     cite: str | None = None

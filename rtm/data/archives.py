@@ -17,7 +17,8 @@ from rtm.errors import UserError
 
 LARGEST = 1 << 28  # bytes of one file; CIFAR-10's largest has 2^25
 WHOLE = 1 << 37  # bytes of all files; CelebA-HQ at 1024 px has less than 2^36
-DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError)
+UNKNOWN_COMPRESSION = NotImplementedError  # what zipfile raises for it
+DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, UNKNOWN_COMPRESSION)
 _ENCRYPTED = 0x1
 
 

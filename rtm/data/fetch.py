@@ -4,7 +4,6 @@ What outputs are is decided by rtm.data.prepare and rtm.data.weights alone; how 
 fresh. A source is known by its published checksum, or by the one that the receipt of the first fetch keeps.
 """
 
-import hashlib
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from rtm.data.prepare import prepare
 from rtm.data.sources import checksums_of, first_of
 from rtm.data.weights import NETWORKS, convert
 from rtm.errors import UserError
-from rtm.files import digest
+from rtm.files import digest_of_all
 
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
 PREPARED = "images.npy"
@@ -72,15 +71,6 @@ def fetch_network(name: str, path: Path, downloads: Path, given: Path | None = N
             f"internet and run `rtm fetch {name} --source {sources[0].name}`."
         )
     return convert(name, found, path)
-
-
-def identity(source: Path) -> str:
-    """sha256 of a file, or of the list of a folder's files with theirs."""
-    if source.is_file():
-        return digest(source)
-    files = sorted(path for path in source.rglob("*") if path.is_file())
-    lines = [f"{digest(path)}  {path.relative_to(source).as_posix()}\n" for path in files]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _pinned(source: Source, seen: Seen) -> Source:
@@ -139,7 +129,7 @@ def _checked(found: Path, sources: list[Source], seen: Seen) -> str:
     published = [checksums_of(source) for source in sources if source.name == found.name]
     if found.is_file() and (told := next(filter(None, (wrong(found, each) for each in published)), "")):
         raise UserError(f"{found} is not the original ({told}); delete it and get it again.")
-    sha256 = identity(found)
+    sha256 = digest_of_all(found)
     if seen.get(found.name) not in (None, sha256):
         raise UserError(
             f"{found} is not what was fetched before: its sha256 is {sha256}, not {seen[found.name]}; get the "
