@@ -1,9 +1,9 @@
 """Run every benchmark, or those named, and write benchmarks/results.json, docs/performance.md and its picture."""
 
-import importlib
 import json
 import pkgutil
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import matplotlib
@@ -27,48 +27,58 @@ The literal Algorithm 1 is the transcription that the tests hold RTM against. Ma
 "the most there is to gain" bounds what any layout can bring; what the literal one allocates costs it more or less,
 depending on what the process did before.
 
-![bars of every measurement](performance.png)
+![bars of every ratio](performance.png)
 """
 
 
-def draw(groups: Groups, path: Path) -> None:
-    """One panel of bars for each group."""
-    heights = [len(values) for values in groups.values()]
+def subject(module: str) -> str:
+    return (import_module(f"benchmarks.{module}").__doc__ or module).splitlines()[0].rstrip(".")
+
+
+def draw(measured: dict[str, Groups], path: Path) -> None:
+    """One panel of bars for each group of ratios."""
+    ratios = {name: values for groups in measured.values() for name, values in groups.items() if "ratios" in name}
+    heights = [len(values) + 1 for values in ratios.values()]
     figure, panels = pyplot.subplots(
-        len(groups), 1, figsize=(8, 0.35 * sum(heights) + 0.7 * len(heights)), height_ratios=heights, squeeze=False
+        len(ratios), 1, figsize=(9, 0.35 * sum(heights)), height_ratios=heights, squeeze=False, layout="constrained"
     )
-    for panel, (group, values) in zip(panels[:, 0], groups.items(), strict=True):
+    for panel, (group, values) in zip(panels[:, 0], ratios.items(), strict=True):
         bars = panel.barh(list(values), list(values.values()), color="#4477aa")
         panel.bar_label(bars, fmt="%.3g", padding=3)
+        panel.axvline(1, color="black", linewidth=0.8)
         panel.set_title(group, loc="left", fontsize=10)
         panel.invert_yaxis()
         panel.margins(x=0.12)
         panel.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
     with atomic(path) as file:
-        figure.savefig(file, format="png", dpi=120)
+        figure.savefig(file, format="png", dpi=100)
 
 
-def page(groups: Groups, processor: dict[str, str]) -> str:
+def page(measured: dict[str, Groups], processor: dict[str, str]) -> str:
     parts = [HEAD.format(**processor)]
-    for group, values in groups.items():
-        rows = [f"| {name} | {value:.3g} |" for name, value in values.items()]
-        parts.append("\n".join([f"## {group}\n", "| | |", "|---|---|", *rows, ""]))
+    for module, groups in measured.items():
+        parts.append(f"## {subject(module)}\n")
+        for group, values in groups.items():
+            rows = [f"| {name} | {value:.3g} |" for name, value in values.items()]
+            parts.append("\n".join([f"| {group} | |", "|---|---|", *rows, ""]))
     return "\n".join(parts)
 
 
 def main(names: list[str]) -> None:
     """Run the named benchmarks, or all; the others keep their numbers."""
-    groups: Groups = json.loads(RESULTS.read_text())["measured"] if names and RESULTS.exists() else {}
-    for module in pkgutil.iter_modules(benchmarks.__path__):
-        chosen = module.name in names if names else not module.name.startswith("__") and module.name != "measuring"
-        if chosen:
-            found: Groups = importlib.import_module(f"benchmarks.{module.name}").measure()
-            show(found)
-            groups |= found
-            write_json(RESULTS, {"machine": machine(), "measured": groups})
-            write_text(PAGE, page(groups, machine()))
-            draw(groups, PAGE.with_suffix(".png"))
+    everything = [m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in ("__main__", "measuring")]
+    for module in names or everything:
+        found: Groups = import_module(f"benchmarks.{module}").measure()
+        show(found)
+        kept = json.loads(RESULTS.read_text())["measured"] if RESULTS.exists() else {}
+        write_json(RESULTS, {"machine": machine(), "measured": kept | {module: found}})
+        write_page()
+
+
+def write_page() -> None:
+    results = json.loads(RESULTS.read_text())
+    write_text(PAGE, page(results["measured"], results["machine"]))
+    draw(results["measured"], PAGE.with_suffix(".png"))
 
 
 if __name__ == "__main__":

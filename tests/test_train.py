@@ -81,43 +81,42 @@ def test_a_stop_saves_and_the_same_command_goes_on_exactly(tmp_path: Path) -> No
 
 
 KILLED = """
-import sys, tiny
+import json, sys, tiny
 from pathlib import Path
-run = tiny.run(Path(sys.argv[1]), tiny.experiment("shells_imle_rtm", epochs=60, save_every=3), "killed")
-print("ready", run.done, flush=True)
-run.train()
+folder, name, length = sys.argv[1:]
+tiny.run(Path(folder), tiny.experiment(name, save_every=3, **json.loads(length)), "killed").train()
 """
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], env=here, stdout=subprocess.PIPE, text=True)
-
-
-def kill_after_a_save(folder: Path) -> None:
+def kill_after_a_save(folder: Path, *arguments: str) -> None:
     state = folder / "killed/state.pt"
     before = state.stat().st_mtime_ns if state.exists() else 0
-    process = start(folder)
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder), *arguments], env=here)
     while not (state.exists() and state.stat().st_mtime_ns > before):
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.wait()
 
 
-def test_two_kills_change_no_bit(tmp_path: Path) -> None:
-    chosen = tiny.experiment(IMLE, epochs=60, save_every=3)
+@pytest.mark.parametrize(
+    ("name", "length"), [(IMLE, {"epochs": 20}), ("afhq_stylegan2_ada_rtm", {"steps": 40})], ids=["imle", "gan"]
+)
+def test_two_kills_change_no_bit(tmp_path: Path, name: str, length: dict[str, int]) -> None:
+    chosen = tiny.experiment(name, save_every=3, **length)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     whole = tiny.run(tmp_path, chosen, "whole")
     whole.train()
-    kill_after_a_save(tmp_path)
-    kill_after_a_save(tmp_path)
+    for _ in range(2):
+        kill_after_a_save(tmp_path, name, json.dumps(length))
     last = tiny.run(tmp_path, chosen, "killed")
     assert 0 < last.done < chosen.steps()
     last.train()
     torch.set_num_threads(threads)
     assert same(weights(whole), weights(last))
+    assert same(whole.method.networks.state_dict(), last.method.networks.state_dict())
 
 
 PARALLEL = """
