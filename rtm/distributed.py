@@ -25,6 +25,7 @@ def start(use_gpu: bool) -> torch.device:
         dist.init_process_group("nccl" if use_gpu else "gloo", timeout=PATIENCE)
     if not use_gpu:
         return torch.device("cpu")
+    torch.backends.cudnn.allow_tf32 = False  # what is not in bfloat16 is in float32: losses, phi, regularisers
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
     torch.cuda.set_device(device)
     return device
@@ -50,7 +51,7 @@ def average_gradients(modules: Iterable[nn.Module]) -> None:
     dist.all_reduce(flat)
     flat /= world()
     for parameter, part in zip(parameters, torch.split(flat, [g.numel() for g in gradients]), strict=True):
-        parameter.grad = part.view_as(parameter)
+        parameter.grad = torch.empty_like(parameter).copy_(part.view_as(parameter))  # in its own order in memory
 
 
 def mean(value: Tensor) -> Tensor:

@@ -5,14 +5,17 @@ remembered as one integer for each image.
 """
 
 import math
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm import distributed
 from rtm.config import Experiment
+from rtm.config.experiments import Calibrated
 from rtm.data.datasets import to_unit
 from rtm.data.sampler import batch_of
 from rtm.decoders import Decoder
@@ -47,9 +50,11 @@ class Generator(nn.Module):
 
 
 def build_generator(experiment: Experiment) -> Generator:
+    """Decoder before mapper: with one seed, all mappers start before the same decoder weights."""
     assert experiment.decoder is not None
     dim = experiment.recipe.dim
-    return Generator(build_mapper(experiment.mapper, dim), Decoder(dim, **experiment.decoder.model_dump()))
+    decoder = Decoder(dim, **experiment.decoder.model_dump())
+    return Generator(build_mapper(experiment.mapper, dim), decoder)
 
 
 def build_method(setting: Setting) -> "ImleMethod":
@@ -165,18 +170,23 @@ class ImleMethod(Method):
     @torch.no_grad()
     def _match(self, due: Tensor) -> None:
         """Decode a new pool chunk by chunk, each process its share, and give the due images their nearest survivors."""
-        match = self._matcher()
-        for chunk in range(distributed.rank(), self.m // self.imle.chunk, distributed.world()):
-            first = self.rounds * self.m + chunk * self.imle.chunk
-            match.update(self.embedding(self._decode(first)), first)
+        chunks = range(distributed.rank(), self.m // self.imle.chunk, distributed.world())
+        starts = [self.rounds * self.m + chunk * self.imle.chunk for chunk in chunks]
+        pool: Iterable[Tensor] = (self.embedding(self._decode(first)) for first in starts)
+        epsilon = self.imle.epsilon
+        if isinstance(epsilon, Calibrated):
+            pool = list(pool)  # looked at twice
+            epsilon = self._radius(starts, pool, epsilon.rejected)
+        match = self._matched(starts, pool, epsilon)
         nearest, distances = _merged(match)
         self.rounds += 1
         self.matched = torch.where(due, nearest, self.matched)
         self.z = self._matched_latents()
-        rejected = torch.tensor(match.rejected / max(1, match.seen), device=self.setting.device)
+        rejected = torch.tensor(float(match.rejected), device=self.setting.device)
         self.numbers = {
             "rounds": self.rounds,
-            "rejected": float(distributed.mean(rejected)),
+            "epsilon": epsilon,
+            "rejected": distributed.world() * float(distributed.mean(rejected)) / self.m,
             "match_mean": float(distances[due].mean()),
             "match_max": float(distances[due].max()),
             "distinct": len(self.matched.unique()) / self.n,
@@ -186,10 +196,21 @@ class ImleMethod(Method):
         if self.imle.adaptive:
             self.numbers["due"] = float(due.float().mean())
 
-    def _matcher(self) -> StreamingMatch:
+    def _matched(self, starts: list[int], pool: Iterable[Tensor], epsilon: float) -> StreamingMatch:
+        """The pool's chunks, which begin at `starts`, against the data."""
         if self.imle.probes is None:
-            return StreamingMatch(self.data_features, self.imle.epsilon)
-        return ApproximateMatch(self.data_features, self.data_index, self.imle.epsilon, self.imle.probes)
+            match = StreamingMatch(self.data_features, epsilon)
+        else:
+            match = ApproximateMatch(self.data_features, self.data_index, epsilon, self.imle.probes)
+        for first, chunk in zip(starts, pool, strict=True):
+            match.update(chunk, first)
+        return match
+
+    def _radius(self, starts: list[int], pool: list[Tensor], rejected: float) -> float:
+        """The radius within which this share of all processes' pools has a training image."""
+        mine = self._matched(starts, pool, 0.0).observed
+        padded = F.pad(mine, (0, self.m - len(mine)), value=math.nan)  # processes may have unequal shares
+        return float(torch.cat(distributed.gather(padded)).double().nanquantile(rejected))
 
     def _decode(self, first: int) -> Tensor:
         """A chunk of the pool as images."""

@@ -68,7 +68,7 @@ class StreamingMatch:
         self.index = torch.full((n,), -1, device=device)  # of the best survivor, -1 while there is none
         self.squared = torch.full((n,), math.inf, dtype=torch.float64, device=device)
         self.seen, self.rejected = 0, 0
-        self.smallest, self.largest = math.inf, 0.0  # distances of pool samples to the data
+        self._observed: list[Tensor] = []
         self._rejects = bool(self.squared_radii.any())
         self._mean = self.data.mean(0)
         centred = self.data - self._mean  # shorter vectors round less
@@ -87,13 +87,19 @@ class StreamingMatch:
                 pool = chunk[start : start + self._columns].detach().to(self.data)
                 self._take(pool, torch.arange(len(pool), device=pool.device) + first_index + start)
 
+    @property
+    def observed(self) -> Tensor:
+        """Distances of the pool samples to the data point nearest to each, rejected or not; empty before the first."""
+        return torch.cat([self.data.new_empty(0), *self._observed])
+
     def result(self) -> tuple[Tensor, Tensor]:
         """For every data point the index of its nearest surviving pool sample, and the distance to it (float64)."""
         if self.rejected == self.seen:
+            smallest, largest = (float(extreme) for extreme in self.observed.aminmax())
             raise UserError(
                 f"All {self.seen} pool samples were rejected: their distances to the nearest training image are "
-                f"{self.smallest:.4g} to {self.largest:.4g} and epsilon is "
-                f"{float(self.squared_radii.max().sqrt()):.4g}; set epsilon below {self.largest:.4g}."
+                f"{smallest:.4g} to {largest:.4g} and epsilon is "
+                f"{float(self.squared_radii.max().sqrt()):.4g}; set epsilon below {largest:.4g}."
             )
         return self.index, self.squared.sqrt()
 
@@ -141,13 +147,12 @@ class StreamingMatch:
         return columns[squared_distances(self.data, rows, pool, columns) < self.squared_radii[rows]]
 
     def _observe(self, squared: Tensor) -> None:
-        """Keep the extremes of the pool's distances to the data, for the log and the message."""
-        low, high = (float(x.clamp(min=0).sqrt()) for x in squared.aminmax())
-        if not math.isfinite(high):
+        """Keep the pool's distances to the data."""
+        if not bool(squared.isfinite().all()):
             raise UserError(
                 "Features of the pool are not finite; the generator has diverged, so lower its learning rate."
             )
-        self.smallest, self.largest = min(self.smallest, low), max(self.largest, high)
+        self._observed.append(squared.clamp(min=0).sqrt())
 
 
 class ApproximateMatch(StreamingMatch):

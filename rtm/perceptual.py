@@ -33,7 +33,8 @@ class LPIPS(nn.Module):
 
     def __init__(self, features: nn.Sequential, heads: Sequence[Tensor]) -> None:
         super().__init__()
-        self.layers, self.heads = nn.ModuleList(list(features)[: self.ENDS[-1] + 1]), heads
+        self.layers = nn.ModuleList(list(features)[: self.ENDS[-1] + 1])
+        self.heads = nn.ParameterList(nn.Parameter(head.sqrt(), requires_grad=False) for head in heads)
         self.register_buffer("shift", torch.tensor([-0.030, -0.088, -0.188])[:, None, None])
         self.register_buffer("scale", torch.tensor([0.458, 0.448, 0.450])[:, None, None])
 
@@ -42,7 +43,7 @@ class LPIPS(nn.Module):
         for position, layer in enumerate(self.layers):
             x = layer(x)
             if position in self.ENDS:
-                maps.append(_unit(x) * self.heads[len(maps)].to(x).sqrt())
+                maps.append(_unit(x) * self.heads[len(maps)])
         return maps
 
 
@@ -113,6 +114,6 @@ def _projections(sizes: Sequence[int], dims: int, seed: int, device: torch.devic
     shares[0] += dims - sum(shares)
     drawn = []
     for layer, (size, share) in enumerate(zip(sizes, shares, strict=True)):
-        rows = torch.arange(share, device=device)
-        drawn.append(F.normalize(normal(seed_of(seed, "projection", layer), rows, size)).T)
+        rows = normal(seed_of(seed, "projection", layer), torch.arange(share, device=device), size)
+        drawn.append(F.normalize(rows, out=rows).T)
     return drawn

@@ -13,6 +13,7 @@ from torch import Tensor
 _MASK = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
+_AT_ONCE = 2**25  # numbers; on the way each takes ten times its memory
 
 
 def seed_of(*parts: int | str) -> int:
@@ -40,6 +41,16 @@ def philox(counter: list[Tensor], key: tuple[Tensor | int, Tensor | int]) -> lis
 
 def normal(seed: int, index: Tensor, size: int) -> Tensor:
     """Standard normal (len(index), size), float32; row i depends on (seed, index[i]) alone."""
+    rows = max(1, _AT_ONCE // size)
+    if len(index) <= rows:
+        return _normal(seed, index, size)
+    drawn = torch.empty(len(index), size, device=index.device)
+    for start in range(0, len(index), rows):
+        drawn[start : start + rows] = _normal(seed, index[start : start + rows], size)
+    return drawn
+
+
+def _normal(seed: int, index: Tensor, size: int) -> Tensor:
     blocks = torch.arange(-(-size // 4), device=index.device)[None, :]
     rows = index.to(torch.int64)[:, None]
     counter = [blocks, torch.zeros_like(blocks), rows & _MASK, rows >> 32]

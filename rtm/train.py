@@ -1,7 +1,8 @@
 """The one training loop: steps, EMA, precision, several processes, saves, stops and exact resumption.
 
 A method (RS-IMLE, StyleGAN2) says what a step is. Everything random is a function of (seed, step), so the state
-is weights, optimisers and the method's own few numbers; a run killed at any moment goes on bit-exactly.
+is weights, optimisers and the method's own few numbers; a run killed at any moment goes on as if it had not been:
+bit for bit on a CPU, and on a GPU as far as its kernels repeat themselves.
 """
 
 import csv

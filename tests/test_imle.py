@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rtm.config import Experiment
-from rtm.config.experiments import Adaptive
+from rtm.config.experiments import Adaptive, Calibrated
 from rtm.data.datasets import to_unit
 from rtm.errors import UserError
 from rtm.generator import latents
@@ -19,8 +19,8 @@ from rtm.imle import ImleMethod
 from rtm.perceptual import LPIPS, Embedding, distance
 
 
-def method(folder: Path, **imle: object) -> ImleMethod:
-    chosen = tiny.experiment("shells_imle_rtm", batch=16)
+def method(folder: Path, name: str = "shells_imle_rtm", **imle: object) -> ImleMethod:
+    chosen = tiny.experiment(name, batch=16)
     assert chosen.recipe.imle is not None
     recipe = chosen.recipe.model_copy(update={"imle": chosen.recipe.imle.model_copy(update=imle)})
     return ImleMethod(tiny.setting(folder, Experiment(**{**vars(chosen), "recipe": recipe})))
@@ -82,6 +82,23 @@ def test_a_round_is_rejection_then_the_nearest_survivor(tmp_path: Path) -> None:
 def test_when_everything_is_rejected_the_numbers_are_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"All \d+ pool samples were rejected.*set epsilon below"):
         method(tmp_path, epsilon=3.0).step(0)
+
+
+@pytest.mark.parametrize("probes", [None, 1])
+def test_the_radius_rejects_the_share_that_is_asked_for(tmp_path: Path, probes: int | None) -> None:
+    imle = method(tmp_path, pool=4.0, refresh=1, epsilon=Calibrated(rejected=0.25), probes=probes)
+    seen = [imle.step(step) for step in range(0, 9, 3)]  # one step of each epoch
+    assert [numbers["rounds"] for numbers in seen] == [1, 2, 3]
+    assert [float(numbers["rejected"]) for numbers in seen] == pytest.approx([0.25] * 3, abs=1.5 / imle.m)
+    assert len({float(numbers["epsilon"]) for numbers in seen}) == 3
+
+
+def test_all_mappers_start_before_the_same_decoder(tmp_path: Path) -> None:
+    decoders = [
+        method(tmp_path, name).generator.decoder.state_dict() for name in ("shells_imle_rtm", "shells_imle_mlp")
+    ]
+    assert decoders[0].keys() == decoders[1].keys()
+    assert all(torch.equal(decoders[0][name], decoders[1][name]) for name in decoders[0])
 
 
 def test_a_round_lasts_as_long_as_it_should(tmp_path: Path) -> None:

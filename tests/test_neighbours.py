@@ -53,9 +53,7 @@ def test_equals_brute_force(monkeypatch: pytest.MonkeyPatch, chunk: int, epsilon
     torch.testing.assert_close(got_distance, distance)
     assert match.seen == 900 and match.rejected == rejected.sum()
     assert (epsilon == 0) == (match.rejected == 0)
-    matrix = distances(data, pool)
-    assert match.smallest == pytest.approx(matrix.min().item(), abs=1e-4)
-    assert match.largest == pytest.approx(matrix.amin(0).max().item(), abs=1e-4)
+    torch.testing.assert_close(match.observed.double(), distances(data, pool).amin(0), rtol=0, atol=1e-4)
 
 
 def test_a_radius_for_each_data_point() -> None:
@@ -66,7 +64,7 @@ def test_a_radius_for_each_data_point() -> None:
     assert 0 < match.rejected == rejected.sum() < 700
     assert torch.equal(match.result()[0], index)
     torch.testing.assert_close(match.result()[1], distance)
-    assert match.smallest == pytest.approx(distances(data, pool).min().item(), abs=1e-4)
+    torch.testing.assert_close(match.observed.double(), distances(data, pool).amin(0), rtol=0, atol=1e-4)
 
 
 def test_rejection_is_decided_in_float64_at_the_threshold() -> None:

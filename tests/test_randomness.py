@@ -23,6 +23,12 @@ def test_philox_gives_the_published_answers(counter: list[int], key: tuple[int, 
     assert [int(word) for word in philox([torch.tensor(c) for c in counter], key)] == result
 
 
+def test_large_draws_come_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = normal(7, torch.arange(100), 10)
+    monkeypatch.setattr("rtm.randomness._AT_ONCE", 70)
+    assert torch.equal(normal(7, torch.arange(100), 10), whole)
+
+
 def test_a_row_does_not_depend_on_its_batch() -> None:
     together = normal(7, torch.arange(100), 10)
     assert torch.equal(together[42:43], normal(7, torch.tensor([42]), 10))

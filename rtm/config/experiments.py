@@ -77,8 +77,19 @@ class Recursive(Strict):
     expansion: Count = 4
     round_to: Count = 8
     token_norm: Literal["channels", "tokens"] = "channels"
+    pixel_norm: bool = True
+    init_per_token: bool = False
     learnable_init: bool = False
+    gradient_steps: Count = 1  # last steps that keep a graph; H: all
+    heads: Count | None = None  # of attention; by default one for each 64 channels
+    rope: bool = False
     lr_mul: Positive = 1.0
+
+    @model_validator(mode="after")
+    def _learns(self) -> "Recursive":
+        if self.learnable_init and self.gradient_steps < self.H:
+            raise ValueError(f"learnable_init needs gradient_steps: {self.H}, as H is: other steps keep no graph")
+        return self
 
 
 Mapper = Annotated[MLP | Recursive, Field(discriminator="kind")]
@@ -159,12 +170,19 @@ class Adaptive(Strict):
     staleness: Count = 5  # epochs that a pair is kept at least
 
 
+class Calibrated(Strict):
+    """The radius that rejects this share of a pool, measured in every round: any one that is kept rejects nothing
+    at first or, once the generator is good, everything."""
+
+    rejected: Annotated[float, Field(gt=0, lt=1)]
+
+
 class Imle(Strict):
     """RS-IMLE (Sec. 3.1): pool, rejection, matching, loss."""
 
     pool: Positive  # m / n
     refresh: Count  # epochs that a pair is kept (at most, if adaptive)
-    epsilon: NonNegative  # rejection radius in feature space; 0 is plain IMLE
+    epsilon: NonNegative | Calibrated  # rejection radius in feature space; 0 is plain IMLE
     perturb: NonNegative = 0.001
     perceptual: Literal["lpips", "digit_classifier"] = "lpips"
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one

@@ -197,6 +197,6 @@ class StyleGenerator(nn.Module):
         return cast(Tensor, self.synthesis(ws, noise))
 
     @torch.no_grad()
-    def track(self, w: Tensor) -> None:
-        """Move the running mean towards the mean of a (global) batch of w."""
-        self.w_mean.lerp_(w.mean(0), 1 - self.w_decay)
+    def track(self, w: Tensor, steps: float = 1.0) -> None:
+        """Move the running mean towards the mean of a (global) batch of w, or of a part of the batch."""
+        self.w_mean.lerp_(w.mean(0), 1 - self.w_decay**steps)

@@ -36,9 +36,9 @@ def path_penalty(lengths: Tensor, target: Tensor) -> Tensor:
     return (lengths - target).square().mean()
 
 
-def path_target(target: Tensor, mean_length: Tensor, decay: float = 0.01) -> Tensor:
-    """The running mean a, moved towards this step's mean length."""
-    return target.lerp(mean_length.detach(), decay)
+def path_target(target: Tensor, mean_length: Tensor, steps: float = 1.0, decay: float = 0.99) -> Tensor:
+    """The running mean a, moved towards the mean length of this step, or of a part of it."""
+    return target.lerp(mean_length.detach(), 1 - decay**steps)
 
 
 def lazy_adam(

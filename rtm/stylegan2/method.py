@@ -84,6 +84,7 @@ class StyleGAN2Method(Method):
         self.p = 0.0  # strength of the augmentations
         self.signs = torch.zeros(2, device=setting.device)  # sum of sign(D(real)) and reals since p was adapted
         self.path_mean = torch.zeros((), device=setting.device)
+        self.part = 1 / self.training.accumulate  # of a step, each time that a loss is taken: running means count steps
         self.numbers: dict[str, Tensor | float] = {"p": self.p} if self.gan.ada else {}  # the last ones, for the log
 
     def step(self, step: int) -> dict[str, Tensor | float]:
@@ -139,7 +140,7 @@ class StyleGAN2Method(Method):
     def _generator_loss(self, number: Tensor) -> Tensor:
         number = number.to(self.setting.device)
         ws, labels, noise = self._styles("generator", number)
-        self.generator.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)))
+        self.generator.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
         with self._reduced():
             images = self.generator.synthesis(ws, noise)
             return generator_loss(self._judged(images, labels, "generator", number))
@@ -152,7 +153,7 @@ class StyleGAN2Method(Method):
             images = self.generator.synthesis(ws, noise)
             y = normal(self._seed("path projection"), number, images[0].numel()).view_as(images)
             lengths = path_lengths(images, ws, y)
-        self.path_mean = path_target(self.path_mean, distributed.mean(lengths.detach().mean()))
+        self.path_mean = path_target(self.path_mean, distributed.mean(lengths.detach().mean()), self.part)
         return path_penalty(lengths, self.path_mean) * self.gan.path_length * self.gan.path_every
 
     def _discriminator_loss(self, pairs: Tensor) -> Tensor:
