@@ -4,13 +4,23 @@ import errno
 import hashlib
 import json
 import os
+import platform
 import shutil
+import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from rtm.errors import UserError
+
+LEFT_BEHIND = 24 * 3600.0  # seconds after which a temporary folder is that of a process that was killed
+
+
+def temporary_of(path: Path) -> Path:
+    """A sibling that no other process has, on this machine or another that sees the folder."""
+    return path.with_name(f".{path.name}.{platform.node()}.{uuid.uuid4().hex[:12]}.tmp")
 
 
 @contextmanager
@@ -18,7 +28,7 @@ def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a temporary sibling of `path` and put it in place only when the block succeeds."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_of(path)
     try:
         with open(temporary, mode) as file:
             yield file
@@ -27,6 +37,39 @@ def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path` that takes its place only when the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > LEFT_BEHIND:
+                shutil.rmtree(left, ignore_errors=True)
+    temporary = temporary_of(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+        _replace_folder(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _replace_folder(new: Path, path: Path) -> None:
+    """No file of the old folder is ever beside one of the new; of two that come at once, the later stays."""
+    while True:
+        old = temporary_of(path)
+        with suppress(FileNotFoundError):
+            path.rename(old)
+        try:
+            new.rename(path)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +18,13 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor
 
+from rtm import sampling
 from rtm.devices import check_devices
 from rtm.errors import UserError
 from rtm.generator import checkpoint_metadata, draw, load_generator
 from rtm.methods import build_method
 from rtm.runs import Stopped
+from rtm.sampling import write_samples
 from rtm.train import Run, Watch
 
 IMLE = "shells_imle_rtm"
@@ -186,6 +189,36 @@ def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
         load_generator(tiny.experiment("shells_imle_mlp"), tmp_path / "w.safetensors", torch.device("cpu"))
     with pytest.raises(UserError, match="dvc pull"):
         load_generator(chosen, tmp_path / "absent.safetensors", torch.device("cpu"))
+
+
+def test_two_samplers_at_once_leave_whole_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = tiny.experiment(IMLE)
+    tiny.run(tmp_path, chosen).export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
+    folder, write_variant = tmp_path / "samples/seed0", sampling._write_variant
+
+    def sample() -> None:
+        write_samples(chosen, tmp_path / "w.safetensors", folder, 0)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError
+
+    def with_another_beside_it(*given: Any) -> None:
+        """Another one begins in the middle of this one, and then fails."""
+        write_variant(*given)
+        monkeypatch.setattr(sampling, "_write_variant", fails)
+        with pytest.raises(RuntimeError):
+            sample()
+        monkeypatch.setattr(sampling, "_write_variant", write_variant)
+
+    sample()
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    left = folder.with_name(".seed0.host.1.tmp")
+    left.mkdir()
+    os.utime(left, (0, 0))
+    monkeypatch.setattr(sampling, "_write_variant", with_another_beside_it)
+    sample()
+    assert whole and {path.name: path.read_bytes() for path in folder.iterdir()} == whole
+    assert [path.name for path in folder.parent.iterdir()] == ["seed0"]
 
 
 def test_the_selected_weights_are_those_that_scored_best(tmp_path: Path) -> None:
