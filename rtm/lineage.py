@@ -28,6 +28,8 @@ from rtm.pipeline import Job
 
 HASHES = Path(".snakemake/rtm/md5.json")  # md5 by path, size and time: a large file is read once
 JSON = dict[str, Any]
+ABSENT = "absent"  # how a value whose key is not there is told; strings have quotes
+_NOTHING = object()
 
 
 class State(Enum):
@@ -126,10 +128,10 @@ class Ledger:
         return [told for part in self.differences(job, receipt).values() for told in part]
 
     def _other_results(self, job: Job, receipt: JSON) -> list[str]:
-        """Differences that no refactoring makes: other values under the same name, other inputs."""
+        """Differences that no refactoring makes: other values under the same name, null among them; other inputs."""
         old, new = receipt["parts"], self.parts(job)
         changes = [*_changes(old["params"], new["params"]), *_changes(old["inputs"], new["inputs"])]
-        return [f"{where} has another value" for where, before, after in changes if "null" not in (before, after)]
+        return [f"{where} has another value" for where, *values in changes if ABSENT not in values]
 
     def _stale_inputs(self, job: Job) -> list[str]:
         return [f"{before.id} is {self.state(before).value}" for before in job.inputs if not self._usable(before)]
@@ -265,16 +267,20 @@ def _changes(old: Any, new: Any, where: str = "") -> Iterator[tuple[str, str, st
     """The places where two JSON values differ."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
-            yield from _changes(old.get(key), new.get(key), f"{where}.{key}" if where else key)
+            yield from _changes(old.get(key, _NOTHING), new.get(key, _NOTHING), f"{where}.{key}" if where else key)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _changes(one, other, f"{where}[{place}]")
-    elif old != new:
+    elif old != new and not (_unset(old) and _unset(new)):  # a new option that is not used changes nothing
         yield where, _short(old), _short(new)
 
 
+def _unset(value: Any) -> bool:
+    return value is None or value is _NOTHING
+
+
 def _short(value: Any, width: int = 60) -> str:
-    text = json.dumps(value)
+    text = ABSENT if value is _NOTHING else json.dumps(value)
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 

@@ -206,6 +206,17 @@ def test_accept_signs_a_refactoring_and_nothing_else(package: Path, capsys: pyte
     assert "the same sum" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("old", "new"), [(None, 2), (2, None), (None, {"width": 8}), ("absent", 2)])
+def test_a_change_from_or_to_null_is_no_refactoring(old: Any, new: Any) -> None:
+    made = job("train", mapper={"tokens": old})
+    make(made)
+    changed = job("train", mapper={"tokens": new})
+    assert Ledger().why(changed) == [f"mapper.tokens: {json.dumps(old)} -> {json.dumps(new)}"]
+    with pytest.raises(UserError, match=r"mapper\.tokens has another value"):
+        Ledger().accept(changed, "no")
+    assert state(made) is State.FRESH
+
+
 # code by meaning
 
 
