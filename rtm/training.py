@@ -29,8 +29,11 @@ from rtm.watching import watch_of
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
     job, resources = jobs(config)[f"train/{experiment.name}/seed{seed}"], experiment.recipe.resources
-    use_gpus = check_devices(experiment.name, resources, job.outputs[0])
     processes, is_part = resources.processes or resources.gpus, "RANK" in os.environ
+    if not is_part and Ledger().fresh(job):  # Snakemake forces a job whose last attempt it did not see the end of
+        print(f"{job.id} is finished; nothing is to be done.")
+        return
+    use_gpus = check_devices(experiment.name, resources, job.outputs[0])
     if processes > 1 and not is_part:
         stopped = _launch(processes, layout.run(experiment.name, Ledger().fingerprint(job)))
     else:
