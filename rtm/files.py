@@ -39,6 +39,19 @@ def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
         temporary.unlink(missing_ok=True)
 
 
+def keep_as(path: Path, other: Path) -> None:
+    """Keep what a file holds under another name too, while the file itself gets new content."""
+    spare = temporary_of(other)
+    try:
+        os.link(path, spare)
+    except OSError:  # without hard links the first name is absent for a moment
+        os.replace(path, other)
+    else:
+        os.replace(spare, other)
+    finally:
+        spare.unlink(missing_ok=True)  # it stays where both names were one file already
+
+
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """A temporary folder beside `path` that takes its place only when the block succeeds."""
@@ -76,7 +89,8 @@ def _replace_folder(new: Path, path: Path) -> None:
 def room(folder: Path, needed: int) -> Iterator[None]:
     """Begin only where the disk has so many bytes left, and tell of one that fills up on the way."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    full = UserError(f"The disk of {folder} is full; free {needed / 1e9:.2g} GB there and run this again.")
+    wanted = f"{needed / 1e9:.2g} GB" if needed else "some space"
+    full = UserError(f"The disk of {folder} is full; free {wanted} there and run this again.")
     if shutil.disk_usage(there).free < needed:
         raise full
     try:

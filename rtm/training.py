@@ -17,13 +17,14 @@ from rtm import distributed
 from rtm.config import Config, Experiment
 from rtm.data.datasets import Images
 from rtm.devices import check_devices
+from rtm.files import room
 from rtm.layout import Layout
 from rtm.lineage import Ledger, recorded
 from rtm.methods import build_method
 from rtm.pipeline import NETWORKS, Job, jobs
 from rtm.runs import Stopped, book_of, training
 from rtm.slurm import requeue
-from rtm.train import STOPPED, Run, Setting
+from rtm.train import STOPPED, Run, Setting, saved_states
 from rtm.watching import watch_of
 
 
@@ -97,7 +98,8 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
         return
     with recorded(job) as recording:
         folder = layout.run(experiment.name, recording.fingerprint)
-        with training(folder, experiment.name, seed, experiment.recipe.resources.gpus) as check_owner:
+        gpus = experiment.recipe.resources.gpus
+        with room(folder, _last_save(folder)), training(folder, experiment.name, seed, gpus) as check_owner:
             watch = watch_of(config, layout, setting)
             run = Run(build_method(setting), setting, folder, watch, check_owner)
             run.train()
@@ -107,6 +109,11 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
         book = book_of(folder)
         assert book is not None
         recording.facts |= book.facts()
+
+
+def _last_save(folder: Path) -> int:
+    """Bytes of the last save; the next one takes as many."""
+    return max((file.stat().st_size for file in saved_states(folder) if file.exists()), default=0)
 
 
 def _weights(layout: Layout, experiment: Experiment) -> Path | None:

@@ -122,6 +122,29 @@ def test_two_kills_change_no_bit(tmp_path: Path, name: str, length: dict[str, in
     assert same(whole.method.networks.state_dict(), last.method.networks.state_dict())
 
 
+def test_a_state_that_cannot_be_read_costs_one_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = tiny.experiment(IMLE, save_every=2)
+    whole = tiny.run(tmp_path, chosen)
+    whole.train()
+    state, previous = tmp_path / "run/state.pt", tmp_path / "run/state.prev.pt"
+    os.truncate(state, 50_000)
+    resumed = tiny.run(tmp_path, chosen)
+    assert resumed.done == chosen.steps() - 2
+    assert f"{state} cannot be read; going on from step {resumed.done}, {previous}." in capsys.readouterr().err
+    resumed._save()
+    assert torch.load(previous, weights_only=True)["done"] == resumed.done  # never the broken one
+    resumed.train()
+    assert same(weights(whole), weights(resumed))
+    assert [torch.load(path, weights_only=True)["done"] for path in (state, previous)] == [6, 4]
+    for path in (state, previous):
+        os.truncate(path, 10)
+    with pytest.raises(UserError, match=r"Neither .*state\.pt nor .*state\.prev\.pt can be read; .* delete both"):
+        tiny.run(tmp_path, chosen)
+    state.unlink()
+    previous.unlink()
+    assert tiny.run(tmp_path, chosen).done == 0
+
+
 PARALLEL = """
 import sys, tiny
 from pathlib import Path
