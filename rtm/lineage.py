@@ -317,6 +317,7 @@ class _Hashes:
         return {"md5": found["md5"], "size": stat.st_size}
 
     def save(self) -> None:
-        """Losing an entry to another process costs one reading."""
+        """Losing an entry to another process, or all to a disk that is full, costs one reading."""
         if self.new:
-            write_json(HASHES, self.known)
+            with suppress(OSError):
+                write_json(HASHES, self.known)

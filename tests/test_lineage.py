@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rtm import lineage
 from rtm import meaning as meanings
 from rtm.errors import UserError
 from rtm.lineage import Ledger, State, recorded
@@ -129,6 +130,13 @@ def test_changed_outputs_are_named() -> None:
         Ledger().verify(train)
     with pytest.raises(UserError, match="evaluate/x needs train/x"):
         make(job("evaluate", train))
+
+
+def test_hashes_that_cannot_be_saved_fail_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "HASHES", Path("in_the_way/md5.json"))
+    Path("in_the_way").touch()
+    make(job("train"))
+    assert state(job("train")) is State.FRESH
 
 
 def test_a_touched_file_is_fresh() -> None:

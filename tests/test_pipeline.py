@@ -125,6 +125,11 @@ def test_dvc_yaml_is_up_to_date() -> None:
     dvcfile.check()
 
 
+def test_temporary_files_are_nobodys() -> None:
+    for name in (".gitignore", ".dvcignore"):
+        assert ".*.tmp" in Path(name).read_text().splitlines()
+
+
 def test_dvc_yaml_declares_what_tables_read(graph: dict[str, Job]) -> None:
     stages = yaml.safe_load(Path("dvc.yaml").read_text())["stages"]
     layout = Layout.of(load("paper"))
