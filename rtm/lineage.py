@@ -70,9 +70,11 @@ class Ledger:
         return _fingerprint(job, self.parts(job))
 
     def identity(self, job: Job) -> str | None:
-        """A job's outputs as others depend on them: by their bytes."""
+        """A job's outputs as others depend on them: by their bytes, or those that they were made again in place of."""
         receipt = self.receipt(job)
-        return _hash([output["md5"] for output in receipt["outputs"].values()]) if receipt else None
+        if receipt is None:
+            return None
+        return receipt.get("identity") or _hash([output["md5"] for output in receipt["outputs"].values()])
 
     def state(self, job: Job) -> State:
         if job.id not in self._states:
@@ -225,7 +227,10 @@ def recorded(job: Job) -> Iterator[Recording]:
     }
     told = {"fingerprint": recording.fingerprint, "parts": ledger.parts(job), "outputs": outputs}
     if before is None or {key: before[key] for key in told} != told:  # the same again leaves git as it is
-        write_json(job.receipt, {**told, "made": made})
+        same = before is not None and before["fingerprint"] == recording.fingerprint
+        # nobody keeps features, and another processor rounds them otherwise: no reason to train anything again
+        kept = {"identity": ledger.identity(job)} if same and job.stage == "reference" else {}
+        write_json(job.receipt, {**told, **kept, "made": made})
     ledger.hashes.save()
 
 

@@ -104,6 +104,21 @@ def test_the_same_bytes_again_leave_those_after_fresh() -> None:
     assert Ledger().why(evaluate) == ["train/x has a new result"]
 
 
+def test_a_reference_made_again_elsewhere_keeps_its_identity() -> None:
+    def chain(resize: str = "none") -> Job:
+        return job("evaluate", job("reference", resize=resize))
+
+    (reference,) = chain().inputs
+    make(reference)
+    make(chain())
+    for text in ("rounded otherwise", "otherwise again"):
+        reference.outputs[0].unlink()
+        make(reference, text)
+        assert state(reference) is State.FRESH and state(chain()) is State.FRESH
+    make(chain("tf1").inputs[0], "other features")
+    assert Ledger().why(chain("tf1")) == ["reference/x has a new result"]
+
+
 def test_staleness_propagates() -> None:
     make(job("train", lr=1))
     make(job("evaluate", job("train", lr=1)))
