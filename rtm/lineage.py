@@ -22,7 +22,7 @@ from typing import Any
 
 from rtm.errors import UserError
 from rtm.files import digest, read_json, write_json
-from rtm.layout import Layout
+from rtm.layout import Layout, saved_states
 from rtm.meaning import meaning
 from rtm.pipeline import Job
 
@@ -238,13 +238,18 @@ def refuse_lost(ledger: Ledger, job: Job) -> None:
     """Keep a finished training from being done again because its weights are elsewhere or were changed here."""
     if job.stage != "train" or ledger.state(job) not in (State.ABSENT, State.CHANGED):
         return
-    run = Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
-    if ledger.state(job) is State.CHANGED or not run.exists():
+    if ledger.state(job) is State.CHANGED or not _can_finish(ledger, job):
         folder = job.outputs[0].parent
         raise UserError(
             f"{job.id} is finished, but {'; '.join(ledger.why(job))}: bring it back with `dvc checkout {folder}` or "
             f"`dvc pull {folder}`, or delete {job.receipt} to train it again."
         )
+
+
+def _can_finish(ledger: Ledger, job: Job) -> bool:
+    """Whether a save of the training is here, from which its weights can be written again."""
+    run = Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
+    return any(path.exists() for path in saved_states(run))
 
 
 def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:

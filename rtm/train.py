@@ -32,6 +32,7 @@ from rtm.data.datasets import Images
 from rtm.errors import UserError
 from rtm.files import atomic, keep_as
 from rtm.generator import draw
+from rtm.layout import saved_states
 from rtm.progress import progress
 from rtm.randomness import seed_of
 from rtm.runs import Stopped, log_rows
@@ -247,11 +248,6 @@ class Run:
         sheet = pixels.view(rows, rows, *pixels.shape[1:]).permute(0, 2, 1, 3, 4).reshape(side, side, 3)
         with atomic(self.folder / f"grid_{self.done:09d}.png") as file:
             Image.fromarray(sheet.numpy()).save(file, format="PNG")
-
-
-def saved_states(folder: Path) -> tuple[Path, Path]:
-    """The last save of a run and the one before it."""
-    return folder / "state.pt", folder / "state.prev.pt"
 
 
 def _read_state(file: Path, device: torch.device) -> dict[str, Any] | None:

@@ -18,13 +18,13 @@ from rtm.config import Config, Experiment
 from rtm.data.datasets import Images
 from rtm.devices import check_devices
 from rtm.files import room
-from rtm.layout import Layout
+from rtm.layout import Layout, saved_states
 from rtm.lineage import Ledger, recorded
 from rtm.methods import build_method
 from rtm.pipeline import NETWORKS, Job, jobs
 from rtm.runs import Stopped, book_of, training
 from rtm.slurm import requeue
-from rtm.train import STOPPED, Run, Setting, saved_states
+from rtm.train import STOPPED, Run, Setting
 from rtm.watching import watch_of
 
 

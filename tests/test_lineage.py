@@ -176,7 +176,11 @@ def test_a_lost_training_is_not_repeated() -> None:
     train.outputs[0].unlink()
     with pytest.raises(UserError, match="dvc pull out"):
         make(train)
-    Path("runs/x", Ledger().fingerprint(train)[:16]).mkdir(parents=True)  # unless its state is here
+    run = Path("runs/x", Ledger().fingerprint(train)[:16])
+    run.mkdir(parents=True)
+    with pytest.raises(UserError, match="dvc pull out"):
+        make(train)
+    (run / "state.prev.pt").touch()  # unless its state is here
     make(train)
     assert state(train) is State.FRESH
 
