@@ -57,11 +57,11 @@ class Ledger:
         """What a job depends on, as it is now; temporary jobs before it count as parts of it."""
         if job.id not in self._parts:
             through = [before for before in job.inputs if before.temporary]
-            lasting = [before for each in (job, *through) for before in each.inputs if not before.temporary]
+            lasting = [read for each in (job, *through) for read in each.reads() if not read[0].temporary]
             parts = {
                 "params": {**job.params, **{before.stage: before.params for before in through}},
                 "code": meaning(tuple(entry for each in (job, *through) for entry in each.entries)),
-                "inputs": {before.id: self.identity(before) for before in lasting},
+                "inputs": {before.id: self.identity(before, path) for before, path in lasting},
             }
             self._parts[job.id] = json.loads(json.dumps(parts))
         return self._parts[job.id]
@@ -69,12 +69,17 @@ class Ledger:
     def fingerprint(self, job: Job) -> str:
         return _fingerprint(job, self.parts(job))
 
-    def identity(self, job: Job) -> str | None:
-        """A job's outputs as others depend on them: by their bytes, or those that they were made again in place of."""
+    def identity(self, job: Job, read: Path) -> str | None:
+        """A job's outputs as others depend on them: by their bytes, or those that they were made again in place of.
+
+        Of a training only the file that is read counts: the curve tells the time, which is another in every run.
+        """
         receipt = self.receipt(job)
         if receipt is None:
             return None
-        return receipt.get("identity") or _hash([output["md5"] for output in receipt["outputs"].values()])
+        counts = {str(read)} if job.stage == "train" else receipt["outputs"].keys()
+        md5s = [output["md5"] for name, output in receipt["outputs"].items() if name in counts]
+        return receipt.get("identity") or _hash(md5s)
 
     def state(self, job: Job) -> State:
         if job.id not in self._states:
@@ -229,7 +234,7 @@ def recorded(job: Job) -> Iterator[Recording]:
     if before is None or {key: before[key] for key in told} != told:  # the same again leaves git as it is
         same = before is not None and before["fingerprint"] == recording.fingerprint
         # nobody keeps features, and another processor rounds them otherwise: no reason to train anything again
-        kept = {"identity": ledger.identity(job)} if same and job.stage == "reference" else {}
+        kept = {"identity": ledger.identity(job, job.outputs[0])} if same and job.stage == "reference" else {}
         write_json(job.receipt, {**told, **kept, "made": made})
     ledger.hashes.save()
 

@@ -119,6 +119,24 @@ def test_a_reference_made_again_elsewhere_keeps_its_identity() -> None:
     assert Ledger().why(chain("tf1")) == ["reference/x has a new result"]
 
 
+def test_only_what_draws_curves_depends_on_them() -> None:
+    weights, curve = Path("out/weights"), Path("out/curve.csv")
+    train = Job("paper", "", "train", "x", {}, (ENTRY,), (), (weights, curve), LIGHT)
+    readers = [job("evaluate", train), job("figure", train)]
+
+    def trained(seconds: str) -> None:
+        with recorded(train):
+            weights.parent.mkdir(exist_ok=True)
+            weights.write_text("weights")
+            curve.write_text(seconds)
+
+    trained("3.1 s")
+    for reader in readers:
+        make(reader)
+    trained("4.2 s")
+    assert [state(reader) for reader in readers] == [State.FRESH, State.STALE]
+
+
 def test_staleness_propagates() -> None:
     make(job("train", lr=1))
     make(job("evaluate", job("train", lr=1)))
