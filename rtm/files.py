@@ -4,13 +4,23 @@ import errno
 import hashlib
 import json
 import os
+import platform
 import shutil
+import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from rtm.errors import UserError
+
+LEFT_BEHIND = 24 * 3600.0  # seconds after which a temporary folder is that of a process that was killed
+
+
+def temporary_of(path: Path) -> Path:
+    """A sibling that no other process has, on this machine or another that sees the folder."""
+    return path.with_name(f".{path.name}.{platform.node()}.{uuid.uuid4().hex[:12]}.tmp")
 
 
 @contextmanager
@@ -18,7 +28,7 @@ def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a temporary sibling of `path` and put it in place only when the block succeeds."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_of(path)
     try:
         with open(temporary, mode) as file:
             yield file
@@ -29,11 +39,58 @@ def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
         temporary.unlink(missing_ok=True)
 
 
+def keep_as(path: Path, other: Path) -> None:
+    """Keep what a file holds under another name too, while the file itself gets new content."""
+    spare = temporary_of(other)
+    try:
+        os.link(path, spare)
+    except OSError:  # without hard links the first name is absent for a moment
+        os.replace(path, other)
+    else:
+        os.replace(spare, other)
+    finally:
+        spare.unlink(missing_ok=True)  # it stays where both names were one file already
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path` that takes its place only when the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > LEFT_BEHIND:
+                shutil.rmtree(left, ignore_errors=True)
+    temporary = temporary_of(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+        _replace_folder(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _replace_folder(new: Path, path: Path) -> None:
+    """No file of the old folder is ever beside one of the new; of two that come at once, the later stays."""
+    while True:
+        old = temporary_of(path)
+        with suppress(FileNotFoundError):
+            path.rename(old)
+        try:
+            new.rename(path)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+
+
 @contextmanager
 def room(folder: Path, needed: int) -> Iterator[None]:
     """Begin only where the disk has so many bytes left, and tell of one that fills up on the way."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    full = UserError(f"The disk of {folder} is full; free {needed / 1e9:.2g} GB there and run this again.")
+    wanted = f"{needed / 1e9:.2g} GB" if needed else "some space"
+    full = UserError(f"The disk of {folder} is full; free {wanted} there and run this again.")
     if shutil.disk_usage(there).free < needed:
         raise full
     try:

@@ -84,3 +84,8 @@ class Layout:
 
     def receipt(self, stage: str, name: str) -> Path:
         return self.root / "lineage" / stage / f"{name}.json"
+
+
+def saved_states(run: Path) -> tuple[Path, Path]:
+    """The last save of a training in its folder, and the one before it."""
+    return run / "state.pt", run / "state.prev.pt"

@@ -22,12 +22,14 @@ from typing import Any
 
 from rtm.errors import UserError
 from rtm.files import digest, read_json, write_json
-from rtm.layout import Layout
+from rtm.layout import Layout, saved_states
 from rtm.meaning import meaning
 from rtm.pipeline import Job
 
 HASHES = Path(".snakemake/rtm/md5.json")  # md5 by path, size and time: a large file is read once
 JSON = dict[str, Any]
+ABSENT = "absent"  # how a value whose key is not there is told; strings have quotes
+_NOTHING = object()
 
 
 class State(Enum):
@@ -55,11 +57,11 @@ class Ledger:
         """What a job depends on, as it is now; temporary jobs before it count as parts of it."""
         if job.id not in self._parts:
             through = [before for before in job.inputs if before.temporary]
-            lasting = [before for each in (job, *through) for before in each.inputs if not before.temporary]
+            lasting = [read for each in (job, *through) for read in each.reads() if not read[0].temporary]
             parts = {
                 "params": {**job.params, **{before.stage: before.params for before in through}},
                 "code": meaning(tuple(entry for each in (job, *through) for entry in each.entries)),
-                "inputs": {before.id: self.identity(before) for before in lasting},
+                "inputs": {before.id: self.identity(before, path) for before, path in lasting},
             }
             self._parts[job.id] = json.loads(json.dumps(parts))
         return self._parts[job.id]
@@ -67,10 +69,17 @@ class Ledger:
     def fingerprint(self, job: Job) -> str:
         return _fingerprint(job, self.parts(job))
 
-    def identity(self, job: Job) -> str | None:
-        """A job's outputs as others depend on them: by their bytes."""
+    def identity(self, job: Job, read: Path) -> str | None:
+        """A job's outputs as others depend on them: by their bytes, or those that they were made again in place of.
+
+        Of a training only the file that is read counts: the curve tells the time, which is another in every run.
+        """
         receipt = self.receipt(job)
-        return _hash([output["md5"] for output in receipt["outputs"].values()]) if receipt else None
+        if receipt is None:
+            return None
+        counts = {str(read)} if job.stage == "train" else receipt["outputs"].keys()
+        md5s = [output["md5"] for name, output in receipt["outputs"].items() if name in counts]
+        return receipt.get("identity") or _hash(md5s)
 
     def state(self, job: Job) -> State:
         if job.id not in self._states:
@@ -126,10 +135,10 @@ class Ledger:
         return [told for part in self.differences(job, receipt).values() for told in part]
 
     def _other_results(self, job: Job, receipt: JSON) -> list[str]:
-        """Differences that no refactoring makes: other values under the same name, other inputs."""
+        """Differences that no refactoring makes: other values under the same name, null among them; other inputs."""
         old, new = receipt["parts"], self.parts(job)
         changes = [*_changes(old["params"], new["params"]), *_changes(old["inputs"], new["inputs"])]
-        return [f"{where} has another value" for where, before, after in changes if "null" not in (before, after)]
+        return [f"{where} has another value" for where, *values in changes if ABSENT not in values]
 
     def _stale_inputs(self, job: Job) -> list[str]:
         return [f"{before.id} is {self.state(before).value}" for before in job.inputs if not self._usable(before)]
@@ -223,7 +232,10 @@ def recorded(job: Job) -> Iterator[Recording]:
     }
     told = {"fingerprint": recording.fingerprint, "parts": ledger.parts(job), "outputs": outputs}
     if before is None or {key: before[key] for key in told} != told:  # the same again leaves git as it is
-        write_json(job.receipt, {**told, "made": made})
+        same = before is not None and before["fingerprint"] == recording.fingerprint
+        # nobody keeps features, and another processor rounds them otherwise: no reason to train anything again
+        kept = {"identity": ledger.identity(job, job.outputs[0])} if same and job.stage == "reference" else {}
+        write_json(job.receipt, {**told, **kept, "made": made})
     ledger.hashes.save()
 
 
@@ -231,13 +243,18 @@ def refuse_lost(ledger: Ledger, job: Job) -> None:
     """Keep a finished training from being done again because its weights are elsewhere or were changed here."""
     if job.stage != "train" or ledger.state(job) not in (State.ABSENT, State.CHANGED):
         return
-    run = Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
-    if ledger.state(job) is State.CHANGED or not run.exists():
+    if ledger.state(job) is State.CHANGED or not _can_finish(ledger, job):
         folder = job.outputs[0].parent
         raise UserError(
             f"{job.id} is finished, but {'; '.join(ledger.why(job))}: bring it back with `dvc checkout {folder}` or "
             f"`dvc pull {folder}`, or delete {job.receipt} to train it again."
         )
+
+
+def _can_finish(ledger: Ledger, job: Job) -> bool:
+    """Whether a save of the training is here, from which its weights can be written again."""
+    run = Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
+    return any(path.exists() for path in saved_states(run))
 
 
 def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
@@ -265,16 +282,20 @@ def _changes(old: Any, new: Any, where: str = "") -> Iterator[tuple[str, str, st
     """The places where two JSON values differ."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
-            yield from _changes(old.get(key), new.get(key), f"{where}.{key}" if where else key)
+            yield from _changes(old.get(key, _NOTHING), new.get(key, _NOTHING), f"{where}.{key}" if where else key)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _changes(one, other, f"{where}[{place}]")
-    elif old != new:
+    elif old != new and not (_unset(old) and _unset(new)):  # a new option that is not used changes nothing
         yield where, _short(old), _short(new)
 
 
+def _unset(value: Any) -> bool:
+    return value is None or value is _NOTHING
+
+
 def _short(value: Any, width: int = 60) -> str:
-    text = json.dumps(value)
+    text = ABSENT if value is _NOTHING else json.dumps(value)
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
@@ -311,6 +332,7 @@ class _Hashes:
         return {"md5": found["md5"], "size": stat.st_size}
 
     def save(self) -> None:
-        """Losing an entry to another process costs one reading."""
+        """Losing an entry to another process, or all to a disk that is full, costs one reading."""
         if self.new:
-            write_json(HASHES, self.known)
+            with suppress(OSError):
+                write_json(HASHES, self.known)

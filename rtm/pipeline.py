@@ -207,7 +207,7 @@ class _Builder:
             "steps": experiment.steps(),
             "training": recipe.training.model_dump(mode="json", exclude=UNREAD_BY_TRAINING),
         }
-        inputs = [self.dataset(experiment.dataset_name)]
+        inputs, entries = [self.dataset(experiment.dataset_name)], ["rtm.train:Run", module_of(experiment)]
         if recipe.imle:
             read["imle"] = recipe.imle.model_dump(mode="json")
             inputs.append(self.network(recipe.imle.perceptual))
@@ -215,11 +215,11 @@ class _Builder:
             protocol = recipe.stylegan2.select_protocol
             read["selection"] = self.protocol(protocol, experiment.dataset_name)
             inputs += [self.reference(experiment.dataset_name, protocol), *self.networks(protocol)]
+            entries.append("rtm.watching:selection")
         if recipe.training.watch:
             inputs.append(self.network(recipe.training.watch.extractor))
         outputs = [self.layout.checkpoint(name, seed), self.layout.curve(name, seed)]
-        entries = ("rtm.train:Run", module_of(experiment))
-        return self.add("train", f"{name}/seed{seed}", read, entries, inputs, outputs, recipe.resources)
+        return self.add("train", f"{name}/seed{seed}", read, tuple(entries), inputs, outputs, recipe.resources)
 
     def sample(self, experiment: Experiment, seed: int) -> Job:
         read = _architecture(experiment) | {

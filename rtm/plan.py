@@ -6,6 +6,7 @@ are, beside a mark that is newer than any output.
 
 import atexit
 import math
+import os
 import sys
 import traceback
 import uuid
@@ -72,7 +73,7 @@ class Plan:
             self._tell(job)
             for path in job.outputs:
                 unprotect(path)
-            return {**inputs, "stale": [self._fresh_mark()]}
+            return {**inputs, "stale": [self._fresh_mark(job)]}
 
         return files
 
@@ -188,13 +189,20 @@ class Plan:
             rest = [f"{len(more)} more, see `rtm lineage why {job.id}`"] if more else []
             print(f"{job.id} will be trained again: {'; '.join(first + rest)}", file=sys.stderr)
 
-    def _fresh_mark(self) -> str:
-        """A file made now under a name never used: Snakemake compares the bytes of names that it knows."""
+    def _fresh_mark(self, job: Job) -> str:
+        """A file made now under a name never used: Snakemake compares the bytes of names that it knows.
+
+        What a wrong clock put into the future would be newer still: it is dated before the mark.
+        """
         if self.mark is None:
             MARKS.mkdir(parents=True, exist_ok=True)
             self.mark = MARKS / f"stale-{uuid.uuid4().hex}"
             self.mark.touch()
             atexit.register(self.mark.unlink, missing_ok=True)
+        made = self.mark.stat().st_mtime
+        for path in (*job.outputs, *(path for _, path in job.reads())):
+            if path.exists() and path.stat().st_mtime >= made:
+                os.utime(path, (made - 1, made - 1))
         return str(self.mark)
 
 

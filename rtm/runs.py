@@ -138,6 +138,8 @@ def only_one(folder: Path) -> Iterator[Callable[[], None]]:
         file.write(name)
         file.flush()
         os.fsync(file.fileno())
+        for left in folder.glob(".*.tmp"):  # by an owner that was killed in a save
+            left.unlink(missing_ok=True)
 
         def check_owner() -> None:
             # the lock is taken again, which makes a network file system forget what it remembers of the file; to open

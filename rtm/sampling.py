@@ -1,6 +1,5 @@
 """Images from a checkpoint: the samples that are measured, and what generating them costs."""
 
-import shutil
 import statistics
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 
 from rtm.config import Experiment
+from rtm.files import atomic_folder
 from rtm.generator import classes_of, draw, labels_of, latents, load_generator, noise_of
 from rtm.progress import progress
 from rtm.randomness import seed_of
@@ -34,13 +34,9 @@ def write_samples(experiment: Experiment, checkpoint: Path, folder: Path, seed: 
     """<variant>.npy for each variant in a folder that appears when it is complete."""
     device = best_device()
     generator = load_generator(experiment, checkpoint, device)
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    for variant in experiment.variants:
-        _write_variant(generator, experiment, temporary / f"{variant}.npy", seed, variant, device)
-    shutil.rmtree(folder, ignore_errors=True)
-    temporary.rename(folder)
+    with atomic_folder(folder) as temporary:
+        for variant in experiment.variants:
+            _write_variant(generator, experiment, temporary / f"{variant}.npy", seed, variant, device)
 
 
 def _write_variant(

@@ -8,8 +8,10 @@ bit for bit on a CPU, and on a GPU as far as its kernels repeat themselves.
 import csv
 import json
 import math
+import pickle
 import resource
 import signal
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -29,8 +31,9 @@ from rtm import distributed
 from rtm.config import Experiment
 from rtm.data.datasets import Images
 from rtm.errors import UserError
-from rtm.files import atomic
+from rtm.files import atomic, keep_as
 from rtm.generator import draw
+from rtm.layout import saved_states
 from rtm.progress import progress
 from rtm.randomness import seed_of
 from rtm.runs import Stopped, log_rows
@@ -83,7 +86,7 @@ class Watch:
 
 
 class Run:
-    """A training in its folder: state.pt, log.jsonl, grid_*.png."""
+    """A training in its folder: state.pt and the one before it, log.jsonl, grid_*.png."""
 
     def __init__(
         self,
@@ -102,12 +105,10 @@ class Run:
         self.ema = deepcopy(method.generator).eval().requires_grad_(False)
         self.done, self.seconds = 0, 0.0
         self.stop_asked = False
-        if self.state_file.exists():
+        self.state_file, self.previous_state_file = saved_states(folder)
+        self.state_is_sound = False  # what cannot be read must not take the place of the one before it
+        if self.state_file.exists() or self.previous_state_file.exists():
             self._load()
-
-    @property
-    def state_file(self) -> Path:
-        return self.folder / "state.pt"
 
     def train(self) -> None:
         """Go on to the end, or raise Stopped when asked to stop."""
@@ -210,9 +211,28 @@ class Run:
         }
         with atomic(self.state_file) as file:
             torch.save(state, file)
+            if self.state_is_sound and self.state_file.exists():
+                keep_as(self.state_file, self.previous_state_file)
+        self.state_is_sound = True
 
     def _load(self) -> None:
-        state = torch.load(self.state_file, map_location=self.setting.device, weights_only=True)
+        """Go on from the last save, or from the one before it; every process from the same."""
+        for file in (self.state_file, self.previous_state_file):
+            state = _read_state(file, self.setting.device)
+            if distributed.any_of(state is None, self.setting.device):
+                continue
+            assert state is not None
+            self._restore(state)
+            self.state_is_sound = file == self.state_file
+            if not self.state_is_sound and distributed.rank() == 0:
+                print(f"{self.state_file} cannot be read; going on from step {self.done}, {file}.", file=sys.stderr)
+            return
+        raise UserError(
+            f"Neither {self.state_file} nor {self.previous_state_file} can be read; bring one back from a backup, or "
+            "delete both to train from the beginning."
+        )
+
+    def _restore(self, state: dict[str, Any]) -> None:
         self.done, self.seconds = state["done"], state["seconds"]
         self.method.networks.load_state_dict(state["networks"])
         for name, optimizer in self.method.optimizers.items():
@@ -229,6 +249,17 @@ class Run:
         sheet = pixels.view(rows, rows, *pixels.shape[1:]).permute(0, 2, 1, 3, 4).reshape(side, side, 3)
         with atomic(self.folder / f"grid_{self.done:09d}.png") as file:
             Image.fromarray(sheet.numpy()).save(file, format="PNG")
+
+
+def _read_state(file: Path, device: torch.device) -> dict[str, Any] | None:
+    """What was saved; None if the file is not there, or no longer whole."""
+    try:
+        state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
+    except torch.OutOfMemoryError:
+        raise
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
+        return None
+    return state
 
 
 def _resident_bytes() -> int:

@@ -8,10 +8,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -20,21 +17,24 @@ from rtm import distributed
 from rtm.config import Config, Experiment
 from rtm.data.datasets import Images
 from rtm.devices import check_devices
-from rtm.generator import draw
-from rtm.layout import Layout
+from rtm.files import room
+from rtm.layout import Layout, saved_states
 from rtm.lineage import Ledger, recorded
 from rtm.methods import build_method
 from rtm.pipeline import NETWORKS, Job, jobs
-from rtm.randomness import permutation, seed_of
 from rtm.runs import Stopped, book_of, training
 from rtm.slurm import requeue
-from rtm.train import STOPPED, Run, Setting, Watch
+from rtm.train import STOPPED, Run, Setting
+from rtm.watching import watch_of
 
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
     job, resources = jobs(config)[f"train/{experiment.name}/seed{seed}"], experiment.recipe.resources
-    use_gpus = check_devices(experiment.name, resources, job.outputs[0])
     processes, is_part = resources.processes or resources.gpus, "RANK" in os.environ
+    if not is_part and Ledger().fresh(job):  # Snakemake forces a job whose last attempt it did not see the end of
+        print(f"{job.id} is finished; nothing is to be done.")
+        return
+    use_gpus = check_devices(experiment.name, resources, job.outputs[0])
     if processes > 1 and not is_part:
         stopped = _launch(processes, layout.run(experiment.name, Ledger().fingerprint(job)))
     else:
@@ -98,8 +98,9 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
         return
     with recorded(job) as recording:
         folder = layout.run(experiment.name, recording.fingerprint)
-        with training(folder, experiment.name, seed, experiment.recipe.resources.gpus) as check_owner:
-            watch = _watch(config, layout, setting)
+        gpus = experiment.recipe.resources.gpus
+        with room(folder, _last_save(folder)), training(folder, experiment.name, seed, gpus) as check_owner:
+            watch = watch_of(config, layout, setting)
             run = Run(build_method(setting), setting, folder, watch, check_owner)
             run.train()
             described = _described(experiment, seed, recording.fingerprint, setting.images.sha256)
@@ -110,40 +111,14 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
         recording.facts |= book.facts()
 
 
+def _last_save(folder: Path) -> int:
+    """Bytes of the last save; the next one takes as many."""
+    return max((file.stat().st_size for file in saved_states(folder) if file.exists()), default=0)
+
+
 def _weights(layout: Layout, experiment: Experiment) -> Path | None:
     imle = experiment.recipe.imle
     return layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
-
-
-def _watch(config: Config, layout: Layout, setting: Setting) -> Watch | None:
-    """FID on the way: of as many samples as a protocol asks for where it selects (App. F), of few for the curves."""
-    experiment, device = setting.experiment, setting.device
-    gan, watching = experiment.recipe.stylegan2, experiment.recipe.training.watch
-    if gan is not None and gan.select == "best":
-        from rtm.metrics.protocols import fid_of
-
-        protocol = config.params.protocols[gan.select_protocol]
-        required = protocol.required(experiment.dataset_name)
-        reference = layout.reference(experiment.dataset_name, gan.select_protocol)
-
-        def select(generator: nn.Module) -> dict[str, float]:
-            return {"fid": fid_of(_drawn(generator, experiment, required, device), reference, protocol, layout)}
-
-        return Watch(gan.select_every, select, selects=True)
-    if watching is None:
-        return None
-    from rtm.metrics.protocols import glance
-
-    chosen = permutation(seed_of("watch"), len(setting.images))[: watching.samples].sort().values.numpy()
-    look = glance(np.asarray(setting.images.pixels[chosen]), watching, layout)
-    every = -(-experiment.steps() // watching.looks)
-    return Watch(every, lambda made: look(_drawn(made, experiment, watching.samples, device)), selects=False)
-
-
-def _drawn(generator: nn.Module, experiment: Experiment, number: int, device: torch.device) -> NDArray[np.uint8]:
-    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
-    drawn = [draw(generator, experiment, seed_of("selection"), index).cpu() for index in indices]
-    return torch.cat(drawn).numpy()
 
 
 def _described(experiment: Experiment, seed: int, fingerprint: str, data: str) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def forget(folder: Path) -> Path:
     for made in ("checkpoints", "results", "lineage"):
         shutil.rmtree(folder / "demo" / made)
     (training,) = folder.glob("demo/runs/digits_rtm/*")
-    for name in ("state.pt", "log.jsonl"):
+    for name in ("state.pt", "state.prev.pt", "log.jsonl"):
         (training / name).unlink()
     return training
 

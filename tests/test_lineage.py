@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rtm import lineage
 from rtm import meaning as meanings
 from rtm.errors import UserError
 from rtm.lineage import Ledger, State, recorded
@@ -103,6 +104,39 @@ def test_the_same_bytes_again_leave_those_after_fresh() -> None:
     assert Ledger().why(evaluate) == ["train/x has a new result"]
 
 
+def test_a_reference_made_again_elsewhere_keeps_its_identity() -> None:
+    def chain(resize: str = "none") -> Job:
+        return job("evaluate", job("reference", resize=resize))
+
+    (reference,) = chain().inputs
+    make(reference)
+    make(chain())
+    for text in ("rounded otherwise", "otherwise again"):
+        reference.outputs[0].unlink()
+        make(reference, text)
+        assert state(reference) is State.FRESH and state(chain()) is State.FRESH
+    make(chain("tf1").inputs[0], "other features")
+    assert Ledger().why(chain("tf1")) == ["reference/x has a new result"]
+
+
+def test_only_what_draws_curves_depends_on_them() -> None:
+    weights, curve = Path("out/weights"), Path("out/curve.csv")
+    train = Job("paper", "", "train", "x", {}, (ENTRY,), (), (weights, curve), LIGHT)
+    readers = [job("evaluate", train), job("figure", train)]
+
+    def trained(seconds: str) -> None:
+        with recorded(train):
+            weights.parent.mkdir(exist_ok=True)
+            weights.write_text("weights")
+            curve.write_text(seconds)
+
+    trained("3.1 s")
+    for reader in readers:
+        make(reader)
+    trained("4.2 s")
+    assert [state(reader) for reader in readers] == [State.FRESH, State.STALE]
+
+
 def test_staleness_propagates() -> None:
     make(job("train", lr=1))
     make(job("evaluate", job("train", lr=1)))
@@ -131,6 +165,13 @@ def test_changed_outputs_are_named() -> None:
         make(job("evaluate", train))
 
 
+def test_hashes_that_cannot_be_saved_fail_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "HASHES", Path("in_the_way/md5.json"))
+    Path("in_the_way").touch()
+    make(job("train"))
+    assert state(job("train")) is State.FRESH
+
+
 def test_a_touched_file_is_fresh() -> None:
     make(job("train"))
     Path("out/train.txt").touch()
@@ -153,7 +194,11 @@ def test_a_lost_training_is_not_repeated() -> None:
     train.outputs[0].unlink()
     with pytest.raises(UserError, match="dvc pull out"):
         make(train)
-    Path("runs/x", Ledger().fingerprint(train)[:16]).mkdir(parents=True)  # unless its state is here
+    run = Path("runs/x", Ledger().fingerprint(train)[:16])
+    run.mkdir(parents=True)
+    with pytest.raises(UserError, match="dvc pull out"):
+        make(train)
+    (run / "state.prev.pt").touch()  # unless its state is here
     make(train)
     assert state(train) is State.FRESH
 
@@ -204,6 +249,17 @@ def test_accept_signs_a_refactoring_and_nothing_else(package: Path, capsys: pyte
     assert Ledger().accept(job("train", lr=1, new_default=3), "a default was written out")
     tell(job("train", lr=1, new_default=3))
     assert "the same sum" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("old", "new"), [(None, 2), (2, None), (None, {"width": 8}), ("absent", 2)])
+def test_a_change_from_or_to_null_is_no_refactoring(old: Any, new: Any) -> None:
+    made = job("train", mapper={"tokens": old})
+    make(made)
+    changed = job("train", mapper={"tokens": new})
+    assert Ledger().why(changed) == [f"mapper.tokens: {json.dumps(old)} -> {json.dumps(new)}"]
+    with pytest.raises(UserError, match=r"mapper\.tokens has another value"):
+        Ledger().accept(changed, "no")
+    assert state(made) is State.FRESH
 
 
 # code by meaning

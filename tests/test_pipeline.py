@@ -105,6 +105,9 @@ def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
     assert {"rtm.mappers", "rtm.train"} <= reached["train"]
     assert "rtm.imle" in trains["cifar10_imle_rtm"] - trains["cifar10_stylegan2_rtm"]
     assert "rtm.stylegan2.losses" in trains["cifar10_stylegan2_rtm"] - trains["cifar10_imle_rtm"]
+    selecting = {"rtm.watching", "rtm.metrics.protocols", "rtm.metrics.fid"}
+    assert selecting <= trains["cifar10_stylegan2_rtm"] and not selecting & trains["cifar10_imle_rtm"]
+    assert not {"rtm.metrics.prdc", "rtm.training"} & trains["cifar10_stylegan2_rtm"]
     assert "rtm.mappers" not in reached["evaluate"]
     assert "rtm.train" not in reached["sample"]
     assert "rtm/reports/templates/table.tex.j2" in reached["table"]
@@ -120,6 +123,11 @@ def test_tables_are_written_as_declared(graph: dict[str, Job]) -> None:
 
 def test_dvc_yaml_is_up_to_date() -> None:
     dvcfile.check()
+
+
+def test_temporary_files_are_nobodys() -> None:
+    for name in (".gitignore", ".dvcignore"):
+        assert ".*.tmp" in Path(name).read_text().splitlines()
 
 
 def test_dvc_yaml_declares_what_tables_read(graph: dict[str, Job]) -> None:

@@ -11,6 +11,7 @@ import tiny
 
 from rtm import runs
 from rtm.errors import UserError
+from rtm.files import atomic
 from rtm.methods import build_method
 from rtm.runs import is_trained, log_rows, only_one
 from rtm.train import Run
@@ -42,6 +43,20 @@ def test_a_run_has_one_owner(tmp_path: Path) -> None:
     assert not is_trained(tmp_path)
     with only_one(tmp_path):
         pass
+
+
+def test_what_a_killed_owner_left_is_removed_under_the_lock_alone(tmp_path: Path) -> None:
+    left = tmp_path / ".state.pt.host.1.tmp"
+    left.touch()
+    with only_one(tmp_path):
+        assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_no_two_writers_share_a_temporary_name(tmp_path: Path) -> None:
+    """Process numbers are the same on two nodes."""
+    with atomic(tmp_path / "x", "w") as one, atomic(tmp_path / "x", "w") as other:
+        assert one.name != other.name
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_the_owner_in_a_job_is_named_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,19 +11,14 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
-import torch
+import tiny
 import yaml
 from copies import cloned, copied, environment, run
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from slurm_cluster import Cluster, cluster, missing, wait
 from standin import Repository
 
 from rtm.config import load
-from rtm.data.prepare import prepare
-from rtm.digits import DigitClassifier
-from rtm.layout import Layout
-from rtm.lineage import recorded
-from rtm.pipeline import jobs
 from rtm.warm import running
 
 QUICK = ("--slurm-init-seconds-before-status-checks", "3", "--max-status-checks-per-second", "5")
@@ -83,7 +78,7 @@ class Training(Site):
         }
         scales.write_text(yaml.safe_dump(content, sort_keys=False))
         with chdir(folder):
-            _fetch_quickly()
+            tiny.fetch(load("smoke"))
         return cls(folder, slurm)
 
     def slow(self) -> None:
@@ -116,20 +111,6 @@ class Training(Site):
         """The step of the last save, from the job's own log."""
         told = (self.folder / f"smoke/logs/train/{NAME}/seed0.log").read_text()
         return int(told.split("saved itself at step ")[1].split()[0])
-
-
-def _fetch_quickly() -> None:
-    """Few images, and a network that has learnt nothing."""
-    config = load("smoke")
-    layout, graph = Layout.of(config), jobs(config)
-    for dataset in ("digits", "shells"):
-        with recorded(graph[f"fetch/{dataset}"]):
-            prepare(dataset, config.params.datasets[dataset], layout.images(dataset))
-    with recorded(graph["fetch/digit_classifier"]):
-        torch.manual_seed(0)
-        weights = layout.weights("digit_classifier")
-        weights.parent.mkdir(parents=True)
-        save_file(DigitClassifier().state_dict(), weights)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +18,13 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor
 
-from rtm import distributed
+from rtm import distributed, sampling
 from rtm.devices import check_devices
 from rtm.errors import UserError
 from rtm.generator import checkpoint_metadata, draw, load_generator
 from rtm.methods import build_method
 from rtm.runs import Stopped
+from rtm.sampling import write_samples
 from rtm.train import Run, Watch
 
 IMLE = "shells_imle_rtm"
@@ -120,10 +122,33 @@ def test_two_kills_change_no_bit(tmp_path: Path, name: str, length: dict[str, in
     assert same(whole.method.networks.state_dict(), last.method.networks.state_dict())
 
 
+def test_a_state_that_cannot_be_read_costs_one_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = tiny.experiment(IMLE, save_every=2)
+    whole = tiny.run(tmp_path, chosen)
+    whole.train()
+    state, previous = tmp_path / "run/state.pt", tmp_path / "run/state.prev.pt"
+    os.truncate(state, 50_000)
+    resumed = tiny.run(tmp_path, chosen)
+    assert resumed.done == chosen.steps() - 2
+    assert f"{state} cannot be read; going on from step {resumed.done}, {previous}." in capsys.readouterr().err
+    resumed._save()
+    assert torch.load(previous, weights_only=True)["done"] == resumed.done  # never the broken one
+    resumed.train()
+    assert same(weights(whole), weights(resumed))
+    assert [torch.load(path, weights_only=True)["done"] for path in (state, previous)] == [6, 4]
+    for path in (state, previous):
+        os.truncate(path, 10)
+    with pytest.raises(UserError, match=r"Neither .*state\.pt nor .*state\.prev\.pt can be read; .* delete both"):
+        tiny.run(tmp_path, chosen)
+    state.unlink()
+    previous.unlink()
+    assert tiny.run(tmp_path, chosen).done == 0
+
+
 PARALLEL = """
 import sys, tiny
 from pathlib import Path
-from rtm import distributed
+from rtm import distributed, sampling
 distributed.start(use_gpu=False)
 run = tiny.run(Path(sys.argv[1]), tiny.experiment("shells_imle_rtm", epochs=4, save_every=5), "parallel")
 run.train()
@@ -199,6 +224,36 @@ def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
         load_generator(tiny.experiment("shells_imle_mlp"), tmp_path / "w.safetensors", torch.device("cpu"))
     with pytest.raises(UserError, match="dvc pull"):
         load_generator(chosen, tmp_path / "absent.safetensors", torch.device("cpu"))
+
+
+def test_two_samplers_at_once_leave_whole_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = tiny.experiment(IMLE)
+    tiny.run(tmp_path, chosen).export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
+    folder, write_variant = tmp_path / "samples/seed0", sampling._write_variant
+
+    def sample() -> None:
+        write_samples(chosen, tmp_path / "w.safetensors", folder, 0)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError
+
+    def with_another_beside_it(*given: Any) -> None:
+        """Another one begins in the middle of this one, and then fails."""
+        write_variant(*given)
+        monkeypatch.setattr(sampling, "_write_variant", fails)
+        with pytest.raises(RuntimeError):
+            sample()
+        monkeypatch.setattr(sampling, "_write_variant", write_variant)
+
+    sample()
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    left = folder.with_name(".seed0.host.1.tmp")
+    left.mkdir()
+    os.utime(left, (0, 0))
+    monkeypatch.setattr(sampling, "_write_variant", with_another_beside_it)
+    sample()
+    assert whole and {path.name: path.read_bytes() for path in folder.iterdir()} == whole
+    assert [path.name for path in folder.parent.iterdir()] == ["seed0"]
 
 
 def test_the_selected_weights_are_those_that_scored_best(tmp_path: Path) -> None:

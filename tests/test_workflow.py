@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,16 @@ def test_a_renderer_changes_tables_alone(repository: Repository) -> None:
     edit(repository.folder / "rtm/reports/tables.py", "return 2", "return 1")
     edit(repository.folder / "rtm/reports/templates/table.tex.j2", "a table", "the table")
     assert repository.planned() == ["table"] * 3
+
+
+def test_outputs_dated_in_the_future_are_made_again(repository: Repository) -> None:
+    later = time.time() + 3600
+    for path in (*repository.folder.glob("reports/*"), *repository.folder.glob("results/*/metrics.json")):
+        os.utime(path, (later, later))
+    repository.change("tables", caption)
+    assert repository.planned() == ["table"]
+    repository.snakemake("all")
+    assert repository.ran() == ["table/tab_celebahq"] and repository.planned() == NOTHING
 
 
 def test_changed_outputs_and_receipts_are_named(repository: Repository) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from rtm.config import Experiment, load
+from rtm.config import Config, Experiment, load
 from rtm.data.datasets import Images
 from rtm.data.prepare import prepare
 from rtm.digits import DigitClassifier
+from rtm.layout import Layout
+from rtm.lineage import recorded
 from rtm.methods import build_method
+from rtm.pipeline import jobs
 from rtm.train import Run, Setting
 
 PARAMS = Path(__file__).parents[1] / "params"
@@ -26,11 +29,26 @@ def setting(folder: Path, chosen: Experiment, seed: int = 0) -> Setting:
     images, weights = folder / "images.npy", folder / "classifier.safetensors"
     if not images.exists():
         prepare("toy", chosen.dataset, images)
-        torch.manual_seed(0)
-        save_file(DigitClassifier().state_dict(), weights)
+        _save_classifier(weights)
     return Setting(chosen, seed, Images(images), weights, torch.device("cpu"))
 
 
 def run(folder: Path, chosen: Experiment, name: str = "run") -> Run:
     chosen_setting = setting(folder, chosen)
     return Run(build_method(chosen_setting), chosen_setting, folder / name)
+
+
+def fetch(config: Config) -> None:
+    """What trainings on shells need, in this folder: few images, and a network that has learnt nothing."""
+    layout, graph = Layout.of(config), jobs(config)
+    for dataset in ("digits", "shells"):
+        with recorded(graph[f"fetch/{dataset}"]):
+            prepare(dataset, config.params.datasets[dataset], layout.images(dataset))
+    with recorded(graph["fetch/digit_classifier"]):
+        _save_classifier(layout.weights("digit_classifier"))
+
+
+def _save_classifier(weights: Path) -> None:
+    weights.parent.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    save_file(DigitClassifier().state_dict(), weights)
