@@ -183,7 +183,7 @@ def test_images_from_elsewhere_are_measured_like_our_own(demo: tuple[Config, Lay
     config, layout, images = demo
     folder = write_folder(tmp_path / "samples", images[:150])
     result = evaluate_images(config, layout, folder, "digits", "digits", resamples=20, memorised=True)
-    assert result["metrics"]["precision"] == 1 and result["samples"] == 150
+    assert result["metrics"]["precision"] == 1 and result["samples"] == result["found"] == 150
     assert result["memorisation"]["copied"] == 1
     for name, (low, high) in result["intervals"].items():
         assert low <= result["metrics"][name] <= high
@@ -193,8 +193,27 @@ def test_images_from_elsewhere_are_measured_like_our_own(demo: tuple[Config, Lay
     np.save(tmp_path / "few.npy", images[:149])
     with pytest.raises(UserError, match="asks for 150 samples"):
         evaluate_images(config, layout, tmp_path / "few.npy", "digits", "digits")
-    with pytest.raises(UserError, match="no protocol named 'numbers'"):
-        evaluate_images(config, layout, folder, "digits", "numbers")
+
+
+def test_more_images_than_are_measured_are_told(
+    demo: tuple[Config, Layout, Pixels], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, layout, images = demo
+    np.save(tmp_path / "many.npy", images[:160])
+    result = evaluate_images(config, layout, tmp_path / "many.npy", "digits", "digits")
+    assert (result["found"], result["samples"]) == (160, 150)
+    assert "many.npy holds 160 images; only the first 150 are measured" in capsys.readouterr().err
+
+
+def test_images_of_another_size_are_refused_where_nothing_resizes_them(
+    demo: tuple[Config, Layout, Pixels], tmp_path: Path
+) -> None:
+    config, layout, images = demo
+    np.save(tmp_path / "large.npy", images.repeat(4, axis=1).repeat(2, axis=2))
+    np.save(tmp_path / "right.npy", images)
+    for path, held_out in (("large.npy", None), ("right.npy", tmp_path / "large.npy")):
+        with pytest.raises(UserError, match=r"large\.npy holds images of 16 x 32 px, the dataset of 8 x 8"):
+            evaluate_images(config, layout, tmp_path / path, "digits", "digits", memorised=True, held_out=held_out)
 
 
 def test_held_out_images_are_the_measure_of_copying() -> None:
@@ -206,6 +225,10 @@ def test_held_out_images_are_the_measure_of_copying() -> None:
     half = memorisation(np.concatenate([copies, fresh[:300]]), train, held_out)
     assert half["copied"] == pytest.approx(0.5, abs=0.03)
     assert half["nearest_other"] == memorisation(fresh, train, held_out)["nearest_other"]
+    with pytest.raises(UserError, match="Held-out images are in the training set"):
+        memorisation(copies, train, np.concatenate([held_out, train[:20] * np.float32(1 + 1e-7)]))
+    with pytest.raises(UserError, match="Training images are there twice"):
+        memorisation(copies, np.concatenate([train, train[:20]]))
 
 
 def test_bootstrap_of_a_mean_has_its_known_width() -> None:
