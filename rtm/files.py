@@ -5,12 +5,22 @@ import hashlib
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+from zipfile import BadZipFile
+
+from safetensors import SafetensorError
 
 from rtm.errors import UserError
+
+# what readers raise at a file that was cut short, or that holds something else than they expect
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, SyntaxError),
+    *(BadZipFile, zlib.error, SafetensorError),
+)
 
 
 @contextmanager
@@ -59,6 +69,15 @@ def read_json(path: Path | str) -> Any:
         raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
+
+
+@contextmanager
+def reading(path: Path, remedy: str) -> Iterator[None]:
+    """Tell of a damaged file, and what to do about it, in place of what its reader stumbles over."""
+    try:
+        yield
+    except UNREADABLE:
+        raise UserError(f"{path} is damaged or of another kind; {remedy}.") from None
 
 
 def unprotect(path: Path) -> None:

@@ -12,7 +12,7 @@ from rtm.layout import Layout
 from rtm.metrics.images import Pictures, load_images
 from rtm.metrics.memorisation import memorisation
 from rtm.metrics.protocols import ImageSet, measure, see
-from rtm.metrics.uncertainty import intervals
+from rtm.metrics.uncertainty import check_resamples, intervals
 
 
 def evaluate_images(
@@ -26,6 +26,7 @@ def evaluate_images(
     held_out: Path | None = None,  # images that were not trained on, for that
 ) -> dict[str, Any]:
     """The metrics of the images at `path` by name; `intervals` and `memorisation` where they are asked for."""
+    check_resamples(resamples)
     protocol, side = config.params.protocols[protocol_name], config.params.datasets[dataset].resolution
     required, images = protocol.required(dataset), _load(path, protocol, side)
     if len(images) > required:
