@@ -16,9 +16,9 @@ from rtm.config import Config, Experiment, load, schema
 from rtm.config.loading import pick
 from rtm.errors import UserError
 from rtm.layout import Layout
-from rtm.lineage import Recording, recorded
+from rtm.lineage import Ledger, Recording, recorded
 from rtm.lineage_cli import USAGE as LINEAGE_USAGE
-from rtm.pipeline import jobs
+from rtm.pipeline import jobs, reference_of
 
 Arguments = argparse.Namespace
 
@@ -142,6 +142,11 @@ def _evaluate_images(context: Context, arguments: Arguments) -> None:
     """Somebody else's samples, printed as JSON."""
     from rtm.metrics.evaluate import evaluate_images
 
+    pick(context.config.params.datasets, arguments.dataset, "dataset")
+    pick(context.config.params.protocols, arguments.protocol, "protocol")
+    ledger = Ledger()
+    ledger.verify(reference_of(context.config, arguments.dataset, arguments.protocol))
+    ledger.hashes.save()
     measured = evaluate_images(
         context.config,
         context.layout,

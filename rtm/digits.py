@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from rtm.data.datasets import Images, to_unit
 from rtm.data.sampler import batch_of
 from rtm.errors import UserError
-from rtm.files import atomic
+from rtm.files import atomic, reading
 from rtm.progress import progress
 from rtm.randomness import permutation, seed_of
 
@@ -77,8 +77,10 @@ def _accuracy(network: DigitClassifier, images: Images, index: Tensor) -> float:
 
 
 def load_digits_classifier(path: Path) -> DigitClassifier:
+    remedy = "make it with `rtm fetch digit_classifier`"
     if not path.exists():
-        raise UserError(f"{path} is missing; make it with `rtm fetch digit_classifier`.")
+        raise UserError(f"{path} is missing; {remedy}.")
     network = DigitClassifier()
-    network.load_state_dict(load_file(path))
+    with reading(path, remedy):
+        network.load_state_dict(load_file(path))
     return network.eval().requires_grad_(False)

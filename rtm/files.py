@@ -8,19 +8,29 @@ import platform
 import shutil
 import time
 import uuid
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+from zipfile import BadZipFile
+
+from safetensors import SafetensorError
 
 from rtm.errors import UserError
 
+# what readers raise at a file that was cut short, or that holds something else than they expect
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, SyntaxError),
+    *(BadZipFile, zlib.error, SafetensorError),
+)
 LEFT_BEHIND = 24 * 3600.0  # seconds after which a temporary folder is that of a process that was killed
 
 
 def temporary_of(path: Path) -> Path:
     """A sibling that no other process has, on this machine or another that sees the folder."""
     return path.with_name(f".{path.name}.{platform.node()}.{uuid.uuid4().hex[:12]}.tmp")
+
 
 
 @contextmanager
@@ -116,6 +126,15 @@ def read_json(path: Path | str) -> Any:
         raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
+
+
+@contextmanager
+def reading(path: Path, remedy: str) -> Iterator[None]:
+    """Tell of a damaged file, and what to do about it, in place of what its reader stumbles over."""
+    try:
+        yield
+    except UNREADABLE:
+        raise UserError(f"{path} is damaged or of another kind; {remedy}.") from None
 
 
 def unprotect(path: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rtm.errors import UserError
-from rtm.files import read_json, write_json
+from rtm.files import read_json, reading, write_json
 
 PATIENCE = 5.0  # seconds for an owner that is just ending
 
@@ -64,11 +64,13 @@ def book_of(folder: Path) -> Book | None:
     path = folder / "run.json"
     if not path.exists():
         return None
-    told = read_json(path)
-    *earlier, last = (Slice(**each) for each in told["slices"])
+    with reading(path, "delete it: the training goes on, and only its time so far is forgotten"):
+        told = read_json(path)
+        *earlier, last = (Slice(**each) for each in told["slices"])
+        book = Book(told["experiment"], told["seed"], (*earlier, last))
     if last.ended is None:
         last = replace(last, seconds=max(0.0, _last_written(folder) - last.began))
-    return Book(told["experiment"], told["seed"], (*earlier, last))
+    return replace(book, slices=(*earlier, last))
 
 
 def log_rows(log: Path, last_bytes: int | None = None) -> list[dict[str, Any]]:

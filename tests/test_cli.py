@@ -49,6 +49,7 @@ def test_every_verb_explains_itself(verb: str) -> None:
         ("reference digits best", "There is no protocol named 'best'"),
         ("evaluate digits_rtm --scale demo --protocol paper", "choose one of digits"),
         ("evaluate x.npy --dataset faces --protocol digits", "There is no dataset named 'faces'"),
+        ("evaluate x.npy --dataset digits --protocol numbers", "There is no protocol named 'numbers'"),
         ("table tab_cifar", "There is no table at scale paper named 'tab_cifar'; choose one of tab_cifar10"),
         ("figure fig_x", "There is no figure"),
         ("lineage why reports/tab_cifar.tex", "Nothing makes reports/tab_cifar.tex; choose one of"),

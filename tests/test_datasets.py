@@ -469,6 +469,18 @@ def test_check_finds_every_change(images: Path, tmp_path: Path) -> None:
     assert "images.npy is missing" in told()
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("images.npy", None), ("labels.npy", b""), ("meta.json", b"{}"), ("meta.json", b"[]"), ("meta.json", b"\xff")],
+)
+def test_a_damaged_file_is_named(images: Path, tmp_path: Path, name: str, content: bytes | None) -> None:
+    prepare("toy", toy(count=1, classes=1), images, write_folder(tmp_path / "toy", {"a/0.png": flat(8, 0)}))
+    path = images.with_name(name)
+    path.write_bytes(path.read_bytes()[:-1] if content is None else content)
+    with pytest.raises(UserError, match=rf"{name} is damaged or of another kind; get it with `rtm fetch toy`"):
+        Images(images)
+
+
 def test_every_dataset_says_where_it_comes_from() -> None:
     assert len(DATASETS) == 13
     counts = {name: dataset.count for name, dataset in DATASETS.items()}

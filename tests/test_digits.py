@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from rtm.config import load
 from rtm.data.datasets import Images
@@ -30,3 +31,7 @@ def test_it_knows_digits_that_it_has_not_seen(tmp_path: Path) -> None:
 def test_without_it_the_command_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="rtm fetch digit_classifier"):
         load_digits_classifier(tmp_path / "absent")
+    for content in (b"cut short", save({"other": torch.zeros(2)})):
+        (tmp_path / "damaged").write_bytes(content)
+        with pytest.raises(UserError, match=r"damaged is damaged .* `rtm fetch digit_classifier`"):
+            load_digits_classifier(tmp_path / "damaged")

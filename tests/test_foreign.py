@@ -1,5 +1,6 @@
 """Images that others generated: measured like ours, shown as theirs, with a chain."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 import torch
 import yaml
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+from rtm import cli
 from rtm.config import Config, load
 from rtm.data.prepare import prepare
 from rtm.digits import DigitClassifier
@@ -93,6 +95,27 @@ def test_they_are_measured_and_marked_and_have_a_chain(capsys: pytest.CaptureFix
     Path("others.npy").write_bytes(b"other")
     lineage(["demo/reports/tab_digits.tex"], cell=[NAME, "fid"])
     assert "others.npy is not what params/foreign.yaml says" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("damaged", "told"),
+    [
+        ("features/digits/digits.safetensors", "features/digits/digits.safetensors is not the recorded one"),
+        ("weights/digit_classifier.safetensors", "fetch/digit_classifier is changed"),
+    ],
+)
+def test_a_damaged_reference_measures_nothing(
+    damaged: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load("demo")
+    measured(config, Layout.of(config))
+    monkeypatch.setattr("sys.argv", ["rtm", "evaluate", "others.npy", "--dataset=digits", "--protocol=digits"])
+    cli.main()
+    assert json.loads(capsys.readouterr().out)["samples"] == 1797
+    save_file({name: tensor[:9] for name, tensor in load_file(damaged).items()}, damaged)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert told in capsys.readouterr().err
 
 
 def test_what_is_not_measured_is_a_gap(workspace: Path) -> None:

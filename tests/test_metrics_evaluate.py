@@ -1,5 +1,6 @@
 """Images of any origin, and the way from them to a protocol's numbers."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,14 +67,16 @@ def test_a_bad_image_is_named(tmp_path: Path) -> None:
             load_images(folder)
         (folder / f"{name}.png").unlink()
     (folder / "text.png").write_text("no image at all")
-    with pytest.raises(UserError, match=r"text\.png cannot be read"):
+    with pytest.raises(UserError, match=r"text\.png is damaged or of another kind"):
         load_images(folder)
 
 
-def test_a_truncated_image_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage", [lambda whole: whole[: len(whole) // 2], lambda whole: whole.replace(b"IDAT", b"ID\0T")]
+)
+def test_a_damaged_image_is_named(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     folder = write_folder(tmp_path / "folder", pixels(3))
-    whole = (folder / "0001.png").read_bytes()
-    (folder / "0001.png").write_bytes(whole[: len(whole) // 2])
+    (folder / "0001.png").write_bytes(damage((folder / "0001.png").read_bytes()))
     with pytest.raises(UserError, match=r"0001\.png is damaged"):
         load_images(folder)[0:3]
 
@@ -89,7 +92,7 @@ def test_a_truncated_image_is_named(tmp_path: Path) -> None:
         (np.full((4, 8, 8, 3), -0.5, np.float32), "outside 0 to 1"),
         (np.full((4, 8, 8, 3), 255.0), "outside 0 to 1"),
         (np.full((4, 8, 8, 3), np.nan), "NaN"),
-        (np.array([{"a": 1}]), "not a numpy file of numbers"),
+        (np.array([{"a": 1}]), "numpy file of numbers"),
     ],
 )
 def test_a_bad_array_is_named(tmp_path: Path, array: NDArray[np.generic], words: str) -> None:
@@ -103,11 +106,15 @@ def test_other_files_are_told(tmp_path: Path) -> None:
     (tmp_path / "images.txt").write_text("")
     (tmp_path / "broken.npz").write_bytes(b"PK nothing")
     np.savez(tmp_path / "two.npz", a=pixels(2), b=pixels(2))
+    np.savez(tmp_path / "objects.npz", np.array([{"a": 1}]))
+    (tmp_path / "short.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:300])
     for name, words in {
         "absent": "does not exist",
         "empty": "holds no images",
         "images.txt": "neither",
         "broken.npz": "damaged",
+        "short.npz": "damaged",
+        "objects.npz": "as a numpy file of numbers",
         "two.npz": "2 arrays",
     }.items():
         with pytest.raises(UserError, match=words):
@@ -161,6 +168,11 @@ def test_a_reference_comes_back_as_it_was_written(tmp_path: Path) -> None:
         assert read.extractors == one.extractors
     with pytest.raises(UserError, match="rtm reference digits absent"):
         ImageSet.load(tmp_path / "digits" / "absent.safetensors")
+    path = tmp_path / "digits" / "protocol.safetensors"
+    for save in (lambda: path.write_bytes(path.read_bytes()[:-9]), lambda: save_file({"other": torch.zeros(2)}, path)):
+        save()
+        with pytest.raises(UserError, match=r"protocol\.safetensors is damaged .* `rtm reference digits protocol`"):
+            ImageSet.load(path)
 
 
 @pytest.fixture
@@ -182,8 +194,8 @@ def demo(tmp_path: Path) -> tuple[Config, Layout, Pixels]:
 def test_images_from_elsewhere_are_measured_like_our_own(demo: tuple[Config, Layout, Pixels], tmp_path: Path) -> None:
     config, layout, images = demo
     folder = write_folder(tmp_path / "samples", images[:150])
-    result = evaluate_images(config, layout, folder, "digits", "digits", resamples=20, memorised=True)
-    assert result["metrics"]["precision"] == 1 and result["samples"] == 150
+    result = evaluate_images(config, layout, folder, "digits", "digits", resamples=40, memorised=True)
+    assert result["metrics"]["precision"] == 1 and result["samples"] == result["found"] == 150
     assert result["memorisation"]["copied"] == 1
     for name, (low, high) in result["intervals"].items():
         assert low <= result["metrics"][name] <= high
@@ -193,8 +205,35 @@ def test_images_from_elsewhere_are_measured_like_our_own(demo: tuple[Config, Lay
     np.save(tmp_path / "few.npy", images[:149])
     with pytest.raises(UserError, match="asks for 150 samples"):
         evaluate_images(config, layout, tmp_path / "few.npy", "digits", "digits")
-    with pytest.raises(UserError, match="no protocol named 'numbers'"):
-        evaluate_images(config, layout, folder, "digits", "numbers")
+
+
+def test_more_images_than_are_measured_are_told(
+    demo: tuple[Config, Layout, Pixels], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, layout, images = demo
+    np.save(tmp_path / "many.npy", images[:160])
+    result = evaluate_images(config, layout, tmp_path / "many.npy", "digits", "digits")
+    assert (result["found"], result["samples"]) == (160, 150)
+    assert "many.npy holds 160 images; only the first 150 are measured" in capsys.readouterr().err
+
+
+def test_images_of_another_size_are_refused_where_nothing_resizes_them(
+    demo: tuple[Config, Layout, Pixels], tmp_path: Path
+) -> None:
+    config, layout, images = demo
+    np.save(tmp_path / "large.npy", images.repeat(4, axis=1).repeat(2, axis=2))
+    np.save(tmp_path / "right.npy", images)
+    for path, held_out in (("large.npy", None), ("right.npy", tmp_path / "large.npy")):
+        with pytest.raises(UserError, match=r"large\.npy holds images of 16 x 32 px, the dataset of 8 x 8"):
+            evaluate_images(config, layout, tmp_path / path, "digits", "digits", memorised=True, held_out=held_out)
+
+
+@pytest.mark.parametrize("resamples", [-3, 1, 39])
+def test_too_few_resamples_are_refused(demo: tuple[Config, Layout, Pixels], tmp_path: Path, resamples: int) -> None:
+    config, layout, images = demo
+    np.save(tmp_path / "images.npy", images)
+    with pytest.raises(UserError, match=f"from {resamples} resamples say nothing; ask for 40 or more"):
+        evaluate_images(config, layout, tmp_path / "images.npy", "digits", "digits", resamples)
 
 
 def test_held_out_images_are_the_measure_of_copying() -> None:
@@ -206,6 +245,10 @@ def test_held_out_images_are_the_measure_of_copying() -> None:
     half = memorisation(np.concatenate([copies, fresh[:300]]), train, held_out)
     assert half["copied"] == pytest.approx(0.5, abs=0.03)
     assert half["nearest_other"] == memorisation(fresh, train, held_out)["nearest_other"]
+    with pytest.raises(UserError, match="Held-out images are in the training set"):
+        memorisation(copies, train, np.concatenate([held_out, train[:20] * np.float32(1 + 1e-7)]))
+    with pytest.raises(UserError, match="Training images are there twice"):
+        memorisation(copies, np.concatenate([train, train[:20]]))
 
 
 def test_bootstrap_of_a_mean_has_its_known_width() -> None:

@@ -83,9 +83,9 @@ def test_a_constant_feature_changes_nothing(rng: np.random.Generator) -> None:
 
 
 def test_the_same_images_are_at_zero(rng: np.random.Generator) -> None:
-    for count in (30, 300):
+    for count in (30, 60, 100, 200, 300, 400):  # rounding takes some of them below
         a = correlated(rng, count, 64)
-        assert frechet_distance(a, a) == pytest.approx(0, abs=1e-7)
+        assert 0 <= frechet_distance(a, a) < 1e-7
 
 
 def test_statistics_can_be_kept_and_are_the_same_in_pieces(

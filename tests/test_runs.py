@@ -13,7 +13,7 @@ from rtm import runs
 from rtm.errors import UserError
 from rtm.files import atomic
 from rtm.methods import build_method
-from rtm.runs import is_trained, log_rows, only_one
+from rtm.runs import book_of, is_trained, log_rows, only_one
 from rtm.train import Run
 
 HOLDER = """
@@ -88,6 +88,13 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(fcntl, "lockf", refuse)
     with pytest.raises(UserError, match="cannot lock files"), only_one(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"experiment": "x", "seed": 0, "slices": []}', '{"slices": [{}]}'])
+def test_a_damaged_book_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(UserError, match=r"run\.json is damaged .*; delete it: the training goes on"):
+        book_of(tmp_path)
 
 
 def test_a_torn_line_of_the_log_costs_that_line_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rtm.errors import UserError
-from rtm.files import read_json
+from rtm.files import read_json, reading
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -22,15 +22,16 @@ class Images:
     """A prepared dataset, memory-mapped."""
 
     def __init__(self, images: Path) -> None:
-        meta = images.with_name("meta.json")
+        meta, labels = images.with_name("meta.json"), images.with_name("labels.npy")
+        remedy = f"get it with `rtm fetch {images.parent.name}` or `dvc pull {images.parent}`"
         if not (images.exists() and meta.exists()):
-            raise UserError(
-                f"{images} is missing; get it with `rtm fetch {images.parent.name}` or `dvc pull {images.parent}`."
-            )
-        self.pixels: Pixels = np.load(images, mmap_mode="r")
-        self.sha256: str = read_json(meta)["sha256"]
-        labels = images.with_name("labels.npy")
-        self.labels: Labels | None = np.load(labels) if labels.exists() else None
+            raise UserError(f"{images} is missing; {remedy}.")
+        with reading(images, remedy):
+            self.pixels: Pixels = np.load(images, mmap_mode="r")
+        with reading(meta, remedy):
+            self.sha256: str = read_json(meta)["sha256"]
+        with reading(labels, remedy):
+            self.labels: Labels | None = np.load(labels) if labels.exists() else None
 
     def __len__(self) -> int:
         return len(self.pixels)

@@ -1,17 +1,18 @@
 """Measure images of any origin as the pipeline measures its own, with what may be asked for beyond the metrics."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from rtm.config import Config
-from rtm.config.loading import pick
+from rtm.config.experiments import Protocol
 from rtm.errors import UserError
 from rtm.files import digest_of_all, write_json
 from rtm.layout import Layout
-from rtm.metrics.images import load_images
+from rtm.metrics.images import Pictures, load_images
 from rtm.metrics.memorisation import memorisation
 from rtm.metrics.protocols import ImageSet, measure, see
-from rtm.metrics.uncertainty import intervals
+from rtm.metrics.uncertainty import check_resamples, intervals
 
 
 def evaluate_images(
@@ -25,16 +26,19 @@ def evaluate_images(
     held_out: Path | None = None,  # images that were not trained on, for that
 ) -> dict[str, Any]:
     """The metrics of the images at `path` by name; `intervals` and `memorisation` where they are asked for."""
-    pick(config.params.datasets, dataset, "dataset")
-    protocol = pick(config.params.protocols, protocol_name, "protocol")
-    required = protocol.required(dataset)
+    check_resamples(resamples)
+    protocol, side = config.params.protocols[protocol_name], config.params.datasets[dataset].resolution
+    required, images = protocol.required(dataset), _load(path, protocol, side)
+    if len(images) > required:
+        print(f"rtm: {path} holds {len(images)} images; only the first {required} are measured.", file=sys.stderr)
     real = ImageSet.load(layout.reference(dataset, protocol_name))
-    fake = see(load_images(path), protocol, layout)
+    fake = see(images, protocol, layout)
     measured = measure(fake, real, protocol, required)
     result: dict[str, Any] = {
         "images": str(path),
         "dataset": dataset,
         "protocol": protocol_name,
+        "found": len(images),
         "samples": required,
         "metrics": measured.metrics,
         "provenance": {"extractors": real.extractors},
@@ -45,9 +49,18 @@ def evaluate_images(
             measured.metrics, used, real.statistics, measured.members, protocol.splits, resamples
         )
     if memorised:
-        others = None if held_out is None else see(load_images(held_out), protocol, layout).coverage.features
+        others = None if held_out is None else see(_load(held_out, protocol, side), protocol, layout).coverage.features
         result["memorisation"] = memorisation(fake.coverage.features[:required], real.coverage.features, others)
     return result
+
+
+def _load(path: Path, protocol: Protocol, side: int) -> Pictures:
+    """Images as large as the training images, where the protocol brings none to the size of its network."""
+    images = load_images(path)
+    height, width = images[0:1].shape[1:3]
+    if protocol.resize == "none" and (height, width) != (side, side):
+        raise UserError(f"{path} holds images of {width} x {height} px, the dataset of {side} x {side}: resize them.")
+    return images
 
 
 def write_foreign(config: Config, layout: Layout, name: str, protocol: str) -> None:

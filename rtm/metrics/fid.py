@@ -62,7 +62,8 @@ def frechet_distance(real: Matrix | Statistics, fake: Matrix | Statistics) -> fl
     b = fake if isinstance(fake, Statistics) else Statistics.of(fake, "fake")
     if a.mean.shape != b.mean.shape:
         raise UserError(f"Real and fake features differ in width, {len(a.mean)} and {len(b.mean)}: use one extractor.")
-    return float(np.square(a.mean - b.mean).sum() + a.trace + b.trace - 2 * _trace_of_root(a, b))
+    squared = float(np.square(a.mean - b.mean).sum() + a.trace + b.trace - 2 * _trace_of_root(a, b))
+    return max(squared, 0.0)  # rounding takes that of equal sets below 0
 
 
 def _trace_of_root(a: Statistics, b: Statistics) -> float:

@@ -1,5 +1,7 @@
 """Images of any origin for `rtm evaluate`: a folder, or an array in .npy or .npz, read a batch at a time."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -9,6 +11,7 @@ from PIL import Image
 
 from rtm.data.datasets import IMAGE_SUFFIXES
 from rtm.errors import UserError
+from rtm.files import reading
 
 
 class Pictures(Protocol):
@@ -50,36 +53,33 @@ class _Folder:
 
 
 def _header(path: Path) -> tuple[int, int]:
-    try:
-        with Image.open(path) as image:
-            mode, size = image.mode, image.size
-    except OSError:
-        raise UserError(f"{path} cannot be read as an image; make it again or remove it.") from None
+    with _open(path) as image:
+        mode, size = image.mode, image.size
     if mode != "RGB":
         raise UserError(f"{path} is of mode {mode}, not RGB; convert all images to 8-bit RGB.")
     return size
 
 
 def _pixels(path: Path) -> NDArray[np.uint8]:
-    try:
-        with Image.open(path) as image:
-            return np.asarray(image)
-    except OSError:
-        raise UserError(f"{path} is damaged (cut short?); make it again or remove it.") from None
+    with _open(path) as image:
+        return np.asarray(image)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Image.Image]:
+    with reading(path, "make this image again or remove it"), Image.open(path) as image:
+        yield image
 
 
 def _array(path: Path) -> NDArray[np.generic]:
-    try:
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError):
-        raise UserError(f"{path} is not a numpy file of numbers, or it is damaged; save it again.") from None
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded:
-        candidates = [name for name in loaded.files if loaded[name].ndim == 4]
-        if len(candidates) != 1:
-            raise UserError(f"{path} holds {len(candidates)} arrays of images (4 axes); leave exactly one in it.")
-        return np.asarray(loaded[candidates[0]])
+    with reading(path, "save it again, as a numpy file of numbers"):
+        if path.suffix == ".npy":
+            return np.lib.format.open_memmap(path, mode="r")
+        with open(path, "rb") as file, np.load(file) as archive:  # numpy would leave a damaged one open
+            candidates = [array for name in archive.files if (array := np.asarray(archive[name])).ndim == 4]
+    if len(candidates) != 1:
+        raise UserError(f"{path} holds {len(candidates)} arrays of images (4 axes); leave exactly one in it.")
+    return candidates[0]
 
 
 class _Array:

@@ -4,9 +4,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rtm.errors import UserError
 from rtm.neighbours import nearest
 
 QUANTILE = 0.01
+SAME = 1e-5  # of a feature's length: what rounding in other batches makes of one image
 
 
 def memorisation(
@@ -21,10 +23,14 @@ def memorisation(
     """
     of_samples = _to_nearest(fake, train, 0)
     of_others = _to_nearest(train, train, 1) if held_out is None else _to_nearest(held_out, train, 0)
+    bound = np.quantile(of_others, QUANTILE)
+    if bound <= SAME * np.linalg.norm(train, axis=1).mean():
+        wrong = "Training images are there twice" if held_out is None else "Held-out images are in the training set"
+        raise UserError(f"{wrong}, so they cannot tell a copy; give --held-out images that were not trained on.")
     return {
         "nearest_sample": float(np.median(of_samples)),
         "nearest_other": float(np.median(of_others)),
-        "copied": float((of_samples < np.quantile(of_others, QUANTILE)).mean()),
+        "copied": float((of_samples < bound).mean()),
     }
 
 

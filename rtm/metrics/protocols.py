@@ -17,7 +17,7 @@ from rtm.config import Config, Experiment
 from rtm.config.experiments import Protocol, Watching
 from rtm.data.datasets import Images
 from rtm.errors import UserError
-from rtm.files import atomic, digest, write_json
+from rtm.files import atomic, digest, reading, write_json
 from rtm.layout import Layout
 from rtm.metrics.features import DigitsExtractor, Extractor, FeatureSet, extract
 from rtm.metrics.fid import Statistics, frechet_distance
@@ -51,14 +51,14 @@ class ImageSet:
 
     @classmethod
     def load(cls, path: Path) -> "ImageSet":
+        remedy = f"make it with `rtm reference {path.parent.name} {path.stem}`"
         if not path.exists():
-            dataset, protocol = path.parent.name, path.stem
-            raise UserError(f"{path} is missing; make it with `rtm reference {dataset} {protocol}`.")
-        tensors = load_file(path)
-        quality = FeatureSet(tensors["quality"], tensors.get("logits"))
+            raise UserError(f"{path} is missing; {remedy}.")
+        with reading(path, remedy), safe_open(path, "numpy") as file:
+            tensors, extractors = load_file(path), json.loads(file.metadata()["extractors"])
+            quality = FeatureSet(tensors["quality"], tensors.get("logits"))
         coverage = FeatureSet(tensors["coverage"], None) if "coverage" in tensors else quality
-        with safe_open(path, "numpy") as file:
-            return cls(quality, coverage, json.loads(file.metadata()["extractors"]))
+        return cls(quality, coverage, extractors)
 
 
 def extractor_of(name: str, protocol: Protocol, layout: Layout) -> Extractor:
