@@ -123,8 +123,8 @@ def read_json(path: Path | str) -> Any:
     try:
         return json.loads(Path(path).read_text())
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.") from None
-    except json.JSONDecodeError as error:
+        raise UserError(f"{path} does not exist; make it first with `snakemake --cores all -- {path}`.") from None
+    except ValueError as error:  # not JSON, or not even text
         raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
 
 

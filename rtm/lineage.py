@@ -50,7 +50,7 @@ class Ledger:
 
     def receipt(self, job: Job) -> JSON | None:
         if job.id not in self._receipts:
-            self._receipts[job.id] = read_json(job.receipt) if job.receipt.exists() else None
+            self._receipts[job.id] = _signed(job.receipt) if job.receipt.exists() else None
         return self._receipts[job.id]
 
     def parts(self, job: Job) -> JSON:
@@ -166,15 +166,16 @@ class Ledger:
 
     def advice(self, job: Job) -> str:
         """The command that puts a state right."""
-        target = job.outputs[0]
-        if job.temporary:
-            return f"Make it with `snakemake --notemp -- {target}`."
+        target, state = job.outputs[0], self.state(job)
+        make = f"`snakemake --cores all {'--notemp ' if job.temporary else ''}-- {target}`"
+        if job.temporary or not _is_kept(job):
+            return f"Make it with {make}."
         return {
             State.FRESH: "Nothing is to be done.",
-            State.ABSENT: f"Get it with `dvc pull {target}`, or make it with `snakemake -- {target}`.",
+            State.ABSENT: f"Get it with `dvc pull {target}`, or make it with {make}.",
             State.CHANGED: f"Bring the recorded one back with `dvc checkout {target}` or `git checkout -- {target}`.",
-            State.STALE: f"Make it with `snakemake -- {target}`.",
-        }[self.state(job)]
+            State.STALE: f"Make it with {make}.",
+        }[state]
 
     def accept(self, job: Job, reason: str) -> bool:
         """Sign a receipt anew for the present parts, with a trace; False if there was no need."""
@@ -268,6 +269,28 @@ def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
             known = receipt is not None and receipt["fingerprint"] == ledger.fingerprint(before)
         if not known:
             raise UserError(f"{job.id} needs {before.id}: {'; '.join(ledger.why(before))}. {ledger.advice(before)}")
+
+
+def _is_kept(job: Job) -> bool:
+    """Whether DVC or git has its outputs; what comes from outside or is quickly made neither has."""
+    return job.stage not in ("reference", "report") and "weights" not in job.outputs[0].parts
+
+
+def _signed(receipt: Path) -> JSON:
+    """What a receipt tells, if it is one."""
+    told = read_json(receipt)
+    whole = _holds(told, fingerprint=str, parts=dict, outputs=dict, made=dict)
+    whole = whole and _holds(told["parts"], params=dict, code=dict, inputs=dict)
+    if not (whole and all(_holds(output, md5=str, size=int) for output in told["outputs"].values())):
+        raise UserError(
+            f"{receipt} is not a whole receipt; bring it back with `git checkout -- {receipt}` or `dvc checkout "
+            f"{receipt}`, or delete it and have what it signed for made again."
+        )
+    return dict(told)
+
+
+def _holds(value: Any, **kinds: type) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(key), kind) for key, kind in kinds.items())
 
 
 def _fingerprint(job: Job, parts: JSON) -> str:

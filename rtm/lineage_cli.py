@@ -80,10 +80,17 @@ def check() -> None:
     problems = [f"{path}: no job of params/ writes this receipt" for path in _receipts(folders) if path not in known]
     signed = [job for job in graph.values() if job.receipt in known and job.receipt.exists() and not job.temporary]
     for job in signed:
-        problems += [f"{job.id}: {told}" for told in ledger.untrue(job)]
+        problems += [f"{job.id}: {told}" for told in _untrue(ledger, job)]
     if problems:
         raise UserError("\n".join(problems))
     print(f"{len(signed)} receipts, all true")
+
+
+def _untrue(ledger: Ledger, job: Job) -> list[str]:
+    try:
+        return ledger.untrue(job)
+    except UserError as unreadable:
+        return [str(unreadable)]
 
 
 def run(jobs: list[Job]) -> None:

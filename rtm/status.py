@@ -19,7 +19,7 @@ from rtm.runs import Book, book_of, is_trained, log_rows
 from rtm.slurm import Queued, comment, queued
 
 TAIL = 1 << 14  # bytes of a log that are read for the speed: some fifty lines
-STYLES = {"running": "bold", "failed": "red", "done": "green", "waiting": ""}
+STYLES = {"running": "bold", "failed": "red", "changed": "red", "done": "green", "waiting": ""}
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class RunStatus:
 
     experiment: str
     seed: int
-    state: Literal["done", "running", "waiting", "failed"]
+    state: Literal["done", "changed", "running", "waiting", "failed"]  # changed: finished, but the files are others
     step: int
     total: int
     speed: float | None  # steps a second
@@ -66,7 +66,8 @@ def _folder(layout: Layout, experiment: str, seed: int, fingerprint: str) -> Pat
 def _status(
     experiment: Experiment, seed: int, job: Job, ledger: Ledger, folder: Path | None, in_queue: Queued | None
 ) -> RunStatus:
-    done = ledger.state(job) is not State.STALE
+    recorded = ledger.state(job)
+    done = recorded is not State.STALE
     made: dict[str, Any] = (ledger.receipt(job) or {}).get("made", {}) if done else {}
     book = book_of(folder) if folder else None
     rows = log_rows(folder / "log.jsonl", TAIL) if folder else []
@@ -76,7 +77,7 @@ def _status(
     return RunStatus(
         experiment=experiment.name,
         seed=seed,
-        state="done" if done else _state(book, folder, in_queue),
+        state="changed" if recorded is State.CHANGED else "done" if done else _state(book, folder, in_queue),
         step=step,
         total=total,
         speed=speed,

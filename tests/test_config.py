@@ -10,6 +10,7 @@ from rtm.config import load, schema
 from rtm.errors import UserError
 
 PARAMS = Path(__file__).parents[1] / "params"
+SCALES = ["paper", "demo", "smoke"]
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def params(tmp_path: Path) -> Path:
     return Path(shutil.copytree(PARAMS, tmp_path / "params"))
 
 
-@pytest.mark.parametrize("scale", ["paper", "demo", "smoke"])
+@pytest.mark.parametrize("scale", SCALES)
 def test_every_scale_loads(scale: str) -> None:
     config = load(scale, PARAMS)
     assert config.experiments and config.tables
@@ -55,6 +56,32 @@ MISTAKES = [  # file, text, replacement, what the message must hold
     ("experiments.yaml", "cifar10_imle_rtm:", "cifar10_imle_mlp:", ["stands twice"]),
     ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8", ["not valid YAML"]),
     ("scales.yaml", "tables: [tab_cifar10", "tables: [tab_cifar11", ["'tab_cifar11'", "tab_cifar10"]),
+    ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8, seeds: [0, 1, 0]}", ["mlp.seeds", "0 stands there more than"]),
+    ("experiments.yaml", "sweep: [8, 16, 32, 64]", "sweep: [8, 8]", ["sweep", "8 stands there more than once"]),
+    ("recipes.yaml", "protocols: [paper]", "protocols: [paper, paper]", ["evaluation.protocols", "paper stands there"]),
+    ("recipes.yaml", "protocols: [paper]", "protocols: []", ["evaluation.protocols", "at least 1 item"]),
+    ("recipes.yaml", "lr: 2.0e-4", "lr: .inf", ["training.lr", "finite number"]),
+    ("mappers.yaml", "lr_mul: 0.01", "lr_mul: .inf", ["lr_mul", "finite number"]),
+    ("recipes.yaml", "samples: 50000", "samples: 100", ["samples is 100, protocol paper asks for 50000"]),
+    ("recipes.yaml", "samples: 1797}", "samples: 179700}", ["demo.digits_", "179700 samples", "of 1797 images"]),
+    ("recipes.yaml", "[studiogan]", "[studiogan, papr]", ["protocol", "'papr'", "choose one of paper"]),
+    (
+        "recipes.yaml",
+        "conditional: true",
+        "conditional: true\n      select_protocol: x",
+        ["select_protocol", "'x'", "paper"],
+    ),
+    ("protocols.yaml", "k: 3", "k: 500000", ["protocol paper has k = 500000", "lower its k"]),
+    ("protocols.yaml", "splits: 10", "splits: 500000", ["protocol paper has 500000 splits"]),
+    ("protocols.yaml", "samples: {default: 1797}", "samples: {digits: 1797}", ["protocols.digits", "needs a default"]),
+    ("decoders.yaml", "{1: 1, 4: 3, 8: 6, 16: 6, 32: 6}", "{}", ["cifar10.blocks", "at least 1"]),
+    ("mappers.yaml", "mappers:", "- mappers:", ["mappers.yaml: write names with their values"]),
+    ("scales.yaml", "  demo:\n", "  demo:\n  other:\n", ["scales.yaml: scales.demo", "got None"]),
+    ("scales.yaml", "experiments: demo", "experiments: dmeo", ["scales.demo.experiments", "'experiments' or 'demo'"]),
+    ("scales.yaml", "root: demo", "root: demo\n    overrides:", ["scales.demo.overrides", "got None"]),
+    ("scales.yaml", "      recipes:", "      recipse:", ["no section 'recipse'", "recipes"]),
+    ("scales.yaml", '"*_imle*":', '"*_iml":', ["smoke.overrides.recipes.*_iml: no name is like this", "digits_imle"]),
+    ("scales.yaml", "      mappers:", "      mappers: []\n      datasets2:", ["overrides.mappers", "got []"]),
 ]
 
 
@@ -64,7 +91,8 @@ def test_a_mistake_is_named(params: Path, file: str, text: str, replacement: str
     assert text in path.read_text()
     path.write_text(path.read_text().replace(text, replacement, 1))
     with pytest.raises(UserError) as error:
-        load("paper", params)
+        for scale in SCALES:
+            load(scale, params)
     for part in told:
         assert part in str(error.value)
 
@@ -74,6 +102,17 @@ def test_an_unknown_scale_and_a_missing_folder_are_named(tmp_path: Path) -> None
         load("huge", PARAMS)
     with pytest.raises(UserError, match="root of the repository"):
         load("paper", tmp_path / "params")
+
+
+def test_a_file_of_another_encoding_and_a_missing_one_are_named(params: Path) -> None:
+    mappers = params / "mappers.yaml"
+    mappers.write_bytes(mappers.read_bytes() + b"# \xe9\n")
+    with pytest.raises(UserError, match=r"mappers\.yaml is not UTF-8 text"):
+        load("paper", params)
+    (params / "scales.yaml").unlink()
+    mappers.write_bytes((PARAMS / "mappers.yaml").read_bytes())
+    with pytest.raises(UserError, match=r"scales\.yaml is missing .* `git checkout"):
+        load("paper", params)
 
 
 def test_the_schema_on_disk_is_the_models(tmp_path: Path) -> None:

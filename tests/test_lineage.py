@@ -1,7 +1,9 @@
 """Fingerprints, receipts and freshness; and code by what it means."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from rtm import lineage
 from rtm import meaning as meanings
 from rtm.errors import UserError
 from rtm.lineage import Ledger, State, recorded
-from rtm.lineage_cli import tell
+from rtm.lineage_cli import check, tell
 from rtm.meaning import meaning
 from rtm.pipeline import LIGHT, Job
 
@@ -186,6 +188,34 @@ def test_a_receipt_that_lies_is_found() -> None:
     made.receipt.write_text(json.dumps(receipt))
     assert state(job("train", lr=2)) is State.STALE
     assert "was edited" in Ledger().why(job("train", lr=2))[0]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "\xff", '{"fingerprint": "x", "parts": {}, "outputs": {}, "made": {}}'])
+def test_a_broken_receipt_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = job("train")
+    make(made)
+    made.receipt.write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"lineage/train/x\.json is not .* delete it"):
+        state(made)
+    monkeypatch.setattr("rtm.lineage_cli.every_job", lambda: {made.id: made})
+    with pytest.raises(UserError, match=r"^train/x: lineage/train/x\.json is not"):
+        check()
+
+
+@pytest.mark.parametrize(
+    ("stage", "folder", "advice"),
+    [
+        ("fetch", "weights", "^Make it with `snakemake --cores all -- weights/x`"),
+        ("reference", "features", "^Make it with `snakemake --cores all -- features/x`"),
+        ("fetch", "data", "^Bring the recorded one back with `dvc checkout data/x`"),
+    ],
+)
+def test_the_advice_is_what_works(stage: str, folder: str, advice: str) -> None:
+    made = replaced(job(stage), outputs=(Path(folder) / "x",))
+    make(made)
+    made.outputs[0].write_text("TEXT")
+    ledger = Ledger()
+    assert ledger.state(made) is State.CHANGED and re.match(advice, ledger.advice(made))
 
 
 def test_a_lost_training_is_not_repeated() -> None:

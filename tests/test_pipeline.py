@@ -93,7 +93,7 @@ def test_a_scale_may_not_change_what_it_shares(tmp_path: Path) -> None:
     for file in (ROOT / PARAMS).glob("*.yaml"):
         (tmp_path / file.name).write_text(file.read_text())
     scales = yaml.safe_load((ROOT / PARAMS / "scales.yaml").read_text())
-    scales["scales"]["demo"]["overrides"] = {"datasets": {"digits": {"count": 9}}}
+    scales["scales"]["demo"]["overrides"] = {"datasets": {"digits": {"count": 1800}}}
     (tmp_path / "scales.yaml").write_text(yaml.safe_dump(scales, sort_keys=False))
     with pytest.raises(UserError, match="demo changes fetch/digits"):
         every_job(tmp_path)

@@ -34,6 +34,11 @@ def test_a_finished_training(trained: Path, monkeypatch: pytest.MonkeyPatch) -> 
     status = found("shells_imle_rtm")
     assert status.state == "done" and status.step == status.total and status.remaining == 0
     assert status.losses["loss"] > 0 and status.log and status.log.exists()
+    checkpoint = Path("smoke/checkpoints/shells_imle_rtm/seed0.safetensors")
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes(whole[:-1])
+    assert found("shells_imle_rtm").state == "changed"
+    checkpoint.write_bytes(whole)
     assert found("shells_imle_mlp").state == "waiting"
     made = read_json("smoke/lineage/train/shells_imle_rtm/seed0.json")["made"]
     assert made["gpus"] == 0 and made["gpu_hours"] == 0 and made["slices"] == 1 and made["host"] == status.host

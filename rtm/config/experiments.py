@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rtm.config.base import SHA256, Count, Fraction, Name, NonNegative, Positive, Strict
+from rtm.config.base import SHA256, Count, Fraction, Name, NonNegative, Once, Positive, Strict
 
 MD5 = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
@@ -99,7 +99,7 @@ class DecoderConfig(Strict):
     """One row of the paper's table of decoders (App. C, Fig. 4)."""
 
     block: Literal["residual", "convnext"]
-    blocks: dict[int, Count]  # resolution: number of blocks
+    blocks: Annotated[dict[int, Count], Field(min_length=1)]  # resolution: number of blocks
     width: Count
     widths: dict[int, Count] = {}  # resolution: width, where it differs
     expansion: Count = 4
@@ -219,7 +219,7 @@ class StyleGAN2(Strict):
 
 
 class Evaluation(Strict):
-    protocols: tuple[Name, ...]
+    protocols: Annotated[tuple[Name, ...], Field(min_length=1), Once]
     samples: Count  # generated once, enough for every protocol
     batch: Count
     latency_batch: Count
@@ -265,8 +265,8 @@ class Entry(Strict):
     recipe: Name
     mapper: Name
     dataset: Name | None = None  # where the recipe serves several
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
-    sweep: tuple[Count, ...] = ()  # further H at inference (Table 4)
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), Once] = (0,)
+    sweep: Annotated[tuple[Count, ...], Once] = ()  # further H at inference (Table 4)
 
 
 class Protocol(Strict):
@@ -281,6 +281,12 @@ class Protocol(Strict):
     splits: Count  # of the Inception Score
     samples: dict[Name, Count]  # dataset: generated images the protocol asks for; "default" for the others
     pr_samples: Count | None = None
+
+    @model_validator(mode="after")
+    def _every_dataset(self) -> "Protocol":
+        if "default" not in self.samples:
+            raise ValueError("samples needs a default, for the datasets that it does not name")
+        return self
 
     def required(self, dataset: str) -> int:
         return self.samples.get(dataset, self.samples["default"])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -25,7 +25,7 @@ class Scale(Strict):
 
     root: str  # folder of runs, checkpoints, results, reports; "" is the repository
     shared: str  # folder of data, weights and reference features
-    experiments: str  # the section that lists its experiments
+    experiments: Literal["experiments", "demo"]  # the section that lists its experiments
     tables: tuple[Name, ...]
     figures: tuple[Name, ...]
     overrides: dict[str, Any] = {}
@@ -92,15 +92,14 @@ class Config:
 def pick(options: Mapping[str, T], name: str, kind: str) -> T:
     """The named option, or a sentence that lists the names there are."""
     if name not in options:
-        raise UserError(f"There is no {kind} named {name!r}; choose one of {', '.join(options)}.")
+        known = f"choose one of {', '.join(options)}" if options else "there is none at all"
+        raise UserError(f"There is no {kind} named {name!r}; {known}.")
     return options[name]
 
 
 def load(scale: str = "paper", folder: Path | str = PARAMS) -> Config:
     raw, files = _read(Path(folder))
-    scales = raw.get("scales", {})
-    overrides = pick(scales, scale, "scale").get("overrides", {}) if isinstance(scales, dict) else {}
-    params = _validated({key: _overridden(section, overrides.get(key, {})) for key, section in raw.items()}, files)
+    params = _validated(_scaled(raw, scale, files.get("scales", Path(folder) / "scales.yaml")), files)
     chosen = params.scales[scale]
     entries: dict[str, Entry] = getattr(params, chosen.experiments)
     section = chosen.experiments
@@ -124,10 +123,12 @@ def _read(folder: Path) -> tuple[Raw, dict[str, Path]]:
         raise UserError(f"There is no folder {folder}; run from the root of the repository.")
     for path in sorted(folder.glob("*.yaml")):
         try:
-            content = yaml.load(path.read_text(), Loader=_Loader)
+            content = yaml.load(path.read_text("utf-8"), Loader=_Loader)
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
         except yaml.YAMLError as error:
             raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
-        for key, section in (content or {}).items():
+        for key, section in _mapping({} if content is None else content, str(path)).items():
             if key in files:
                 raise UserError(f"{path}: section {key!r} stands in {files[key]} too; keep one of them.")
             raw[key], files[key] = section, path
@@ -148,15 +149,39 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _overridden(section: Any, overrides: Raw) -> Any:
+def _mapping(value: Any, place: str) -> Raw:
+    if not isinstance(value, dict):
+        raise UserError(f"{place}: write names with their values, `name: value` (got {value!r}).")
+    return value
+
+
+def _scaled(raw: Raw, scale: str, file: Path) -> Raw:
+    """All sections with what the scale lays over them."""
+    if "scales" not in raw:
+        raise UserError(f"{file} is missing or empty; bring it back with `git checkout -- {file}`.")
+    chosen = pick(_mapping(raw["scales"], f"{file}: scales"), scale, "scale")
+    place = f"{file}: scales.{scale}"
+    overrides = _mapping(_mapping(chosen, place).get("overrides", {}), f"{place}.overrides")
+    changed = dict(raw)
+    for key, patterns in overrides.items():
+        if key not in raw:
+            raise UserError(
+                f"{place}.overrides: there is no section {key!r}; choose one of {', '.join(map(str, raw))}."
+            )
+        changed[key] = _overridden(raw[key], patterns, f"{place}.overrides.{key}")
+    return changed
+
+
+def _overridden(section: Any, overrides: Any, place: str) -> Any:
     """Lay the overrides of a scale over a section; their keys are patterns ("*" is every entry)."""
-    if not isinstance(section, dict) or not overrides:
+    if not isinstance(section, dict):  # told of when all is validated
         return section
     changed = dict(section)
-    for pattern, change in overrides.items():
-        for name in section:
-            if fnmatchcase(name, pattern):
-                changed[name] = _merged(changed[name], change)
+    for pattern, change in _mapping(overrides, place).items():
+        meant = [name for name in changed if fnmatchcase(str(name), str(pattern))]
+        if not meant:
+            raise UserError(f"{place}.{pattern}: no name is like this; choose from {', '.join(map(str, changed))}.")
+        changed |= {name: _merged(changed[name], change) for name in meant}
     return changed
 
 
@@ -221,7 +246,10 @@ def _resolved(params: Params, name: str, entry: Entry, place: str) -> Experiment
     decoder = follow(params.decoders, recipe.decoder, "decoder") if recipe.imle else None
     for protocol in recipe.evaluation.protocols:
         follow(params.protocols, protocol, "protocol")
+    if recipe.stylegan2 and recipe.stylegan2.select == "best":
+        follow(params.protocols, recipe.stylegan2.select_protocol, "select_protocol")
     _check_fit(place, recipe, dataset, mapper, decoder, entry)
+    _check_numbers(place, params, recipe, dataset_name)
     return Experiment(name, recipe, dataset_name, dataset, mapper, decoder, entry.seeds, entry.sweep)
 
 
@@ -245,6 +273,30 @@ def _check_fit(
         )
 
 
+def _check_numbers(place: str, params: Params, recipe: Recipe, dataset_name: str) -> None:
+    """That there are as many images as are asked for, before they are generated."""
+    made, watch, count = recipe.evaluation.samples, recipe.training.watch, params.datasets[dataset_name].count
+    for name in recipe.evaluation.protocols:
+        _check_protocol(place, params, name, dataset_name)
+        if made < (required := params.protocols[name].required(dataset_name)):
+            raise UserError(f"{place}: evaluation.samples is {made}, protocol {name} asks for {required}; raise it.")
+    if watch and not watch.k < watch.samples <= count:
+        raise UserError(
+            f"{place}: training.watch compares {watch.samples} samples with as many of {count} images at k = {watch.k};"
+            " choose k below samples, and samples no more than images."
+        )
+
+
+def _check_protocol(place: str, params: Params, name: str, dataset_name: str) -> None:
+    protocol, count = params.protocols[name], params.datasets[dataset_name].count
+    required = protocol.required(dataset_name)
+    fewest = min(count, required, protocol.pr_samples or required)
+    if protocol.k >= fewest:
+        raise UserError(f"{place}: protocol {name} has k = {protocol.k} and compares {fewest} images; lower its k.")
+    if protocol.splits > required:
+        raise UserError(f"{place}: protocol {name} has {protocol.splits} splits of {required} samples; lower splits.")
+
+
 def _check_foreign(params: Params, place: str) -> None:
     for name, foreign in params.foreign.items():
         if name in params.experiments or name in params.demo:
@@ -252,6 +304,7 @@ def _check_foreign(params: Params, place: str) -> None:
         for protocol in foreign.protocols:
             if protocol not in params.protocols or foreign.dataset not in params.datasets:
                 raise UserError(f"{place}.{name}: there is no protocol {protocol!r} or no dataset {foreign.dataset!r}.")
+            _check_protocol(f"{place}.{name}", params, protocol, foreign.dataset)
 
 
 def _check_reports(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rtm.config.base import SHA256, Count, Name, Positive, Strict
+from rtm.config.base import SHA256, Count, Name, Once, Positive, Strict
 
 Metric = Literal[
     "fid", "is", "precision", "recall", "density", "coverage", "time_ms", "mapper_parameters"
@@ -32,7 +32,7 @@ class Foreign(Strict):
     samples: str  # a folder of images, or an .npy or .npz file, from the repository's root
     sha256: SHA256  # of the file; of a folder as `rtm evaluate` tells it
     dataset: Name  # whose training set they are compared with
-    protocols: Annotated[tuple[Name, ...], Field(min_length=1)]
+    protocols: Annotated[tuple[Name, ...], Field(min_length=1), Once]
     cite: str | None = None
     reference: str | None = None
 
