@@ -22,13 +22,14 @@ from rtm.layout import Layout
 from rtm.reports import latex
 from rtm.reports.cells import Cell, build
 from rtm.reports.figures import render_figure
+from rtm.reports.notes import notes
 from rtm.reports.report import compile_pdf, write_report
 from rtm.reports.summary import write_summary
 from rtm.reports.tables import SUFFIXES, render_table
 from rtm.reports.terminal import print_table
 
 ROOT = Path(__file__).parents[1]
-PAPER, DEMO = load("paper", ROOT / "params"), load("demo", ROOT / "params")
+PAPER, DEMO, SMOKE = (load(scale, ROOT / "params") for scale in ("paper", "demo", "smoke"))
 # The paper sets 0.99 bold beside 1.00: (table, row, column) whose bold is a slip.
 SLIPS = {("tab_prec_recall", "obama_precision", column) for column in ("adaimle", "imle_mlp")}
 # The paper gives its reproduction of RS-IMLE with one decimal (but Shells); here it has two, as its rivals have.
@@ -121,6 +122,43 @@ def test_several_seeds_give_mean_and_deviation(demo: Layout) -> None:
     cell = cell_of(DEMO, demo, "tab_digits", "digits_mlp8", "fid")
     assert (cell.text, cell.spread) == ("100.0", "10.0")
     assert latex.cell(cell) == r"100.0\,{\scriptsize$\pm$\,10.0}"
+
+
+def told(config: Config, layout: Layout, table: str) -> list[str]:
+    return notes(config, layout, build(config, layout, table))
+
+
+def test_the_conditions_of_a_measurement_are_those_that_its_files_tell(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    for name, samples, batch in (("cifar10_imle_mlp", 64, 64), ("cifar10_imle_rtm", 50_000, 8)):
+        made_up.write_results(PAPER, layout, name, {})
+        path = layout.metrics(name, "paper", 0)
+        write_json(path, read_json(path) | {"samples": samples})
+        path = layout.latency(name)
+        write_json(path, read_json(path) | {"device": "Abacus", "batch": batch})
+    shown = told(PAPER, layout, "tab_cifar10")
+    assert "Time per image: Abacus, batch 64; Abacus, batch 8." in shown
+    assert any(note.startswith("Protocol paper, 64 or 50,000 samples: torch-fidelity") for note in shown)
+    assert not any("Time per image" in note for note in told(PAPER, layout, "tab_halt_sweep"))
+    for table in (*PAPER.tables.values(), *DEMO.tables.values()):
+        assert not re.search(r"samples|this machine|[Tt]ime per image", table.caption)
+
+
+def test_stand_ins_are_told(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    assert told(SMOKE, layout, "tab_fid")[-2].startswith("Scale: smoke: small stand-ins for data and models")
+    assert "Scale: demo." in told(DEMO, layout, "tab_digits")
+
+
+def test_a_dagger_is_for_what_somebody_published(tmp_path: Path) -> None:
+    """NVAE's number stands in LSGM's publication, not in its own."""
+    assert any(
+        note == "†: quoted from a publication, not evaluated by the paper's authors."
+        for note in told(PAPER, Layout(tmp_path, tmp_path), "tab_celebahq")
+    )
+    assert all(
+        "evaluation" in entry.source for entry in PAPER.params.published.values() if entry.cite and not entry.quoted
+    )
 
 
 def cell_of(config: Config, layout: Layout, table: str, row: str, column: str) -> Cell:

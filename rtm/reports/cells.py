@@ -36,6 +36,11 @@ class Cell:
     paper: float | None = None  # what the paper reports for the same cell
 
     @property
+    def measurable(self) -> bool:
+        """Whether a file of its own fills it; averages and published numbers have none."""
+        return bool(self.part.experiment or self.part.foreign)
+
+    @property
     def shown(self) -> float:
         """The number as a reader sees it: what best and second best are decided by."""
         return float(self.text.replace(",", "").rstrip("kM"))
@@ -76,6 +81,11 @@ class Sheet:
     @property
     def cells(self) -> list[Cell]:
         return [cell for line in self.lines for cell in line.cells]
+
+    def averaged(self, mean: Cell) -> list[Cell]:
+        """The cells whose mean is shown."""
+        named = (cell for cell in self.cells if cell.measurable or cell.part.published)
+        return [cell for cell in named if (cell.column, cell.part.metric) == (mean.column, mean.part.metric)]
 
     def gaps(self, layout: Layout) -> dict[str, Path]:
         """Experiments and others' images with a cell that is missing, each with the file that would fill it."""

@@ -19,9 +19,9 @@ from rtm.layout import Layout
 from rtm.reports.cells import Cell, Line, Sheet, build, format_number
 from rtm.reports.chain import Chains, Link
 from rtm.reports.latex import plain
-from rtm.reports.notes import notes
+from rtm.reports.notes import notes, stands_in
 from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
-from rtm.reports.tables import ARROWS, is_measurable, label_spans
+from rtm.reports.tables import ARROWS, label_spans
 from rtm.status import RunStatus, duration
 
 IMAGE_WIDTH = 1400  # pixels: twice what the page shows
@@ -99,7 +99,8 @@ def write_page(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> Pat
         sheets=sheets,
         notes={sheet.name: notes(config, layout, sheet) for sheet in sheets},
         spans={sheet.name: label_spans(sheet) for sheet in sheets},
-        compared=[sheet for sheet in sheets if any(cell.paper is not None for cell in sheet.cells)],
+        compared=[] if stands_in(config) else [sheet for sheet in sheets if compared_lines(sheet)],
+        stands_in=stands_in(config),
         story=stories.name,
         stories=stories.all,
         drawings=[_drawing(config, layout, name) for name in config.figures],
@@ -191,7 +192,7 @@ class _Stories:
 
     def _story(self, name: str, sheet: Sheet, cell: Cell) -> Story:
         story = Story(name, name.partition("-")[2].replace("-", ", "), self.chains.origin(sheet, cell))
-        if cell.value is None or not is_measurable(cell):
+        if cell.value is None or not cell.measurable:
             return story
         try:
             return replace(story, links=tuple(self.chains.of(cell.part)))

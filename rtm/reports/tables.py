@@ -141,11 +141,7 @@ def _markdown_cell(cell: Cell) -> str:
 
 def _measured(sheet: Sheet) -> list[Cell]:
     """Cells with a file of their own: averages have none."""
-    return [cell for cell in sheet.cells if cell.state in ("measured", "evaluated") and is_measurable(cell)]
-
-
-def is_measurable(cell: Cell) -> bool:
-    return bool(cell.part.experiment or cell.part.foreign)
+    return [cell for cell in sheet.cells if cell.state in ("measured", "evaluated") and cell.measurable]
 
 
 def _source(config: Config, cell: Cell) -> str | None:
@@ -170,7 +166,7 @@ def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> d
         "value": cell.value,
         "std": cell.std,
     }
-    if is_measurable(cell):
+    if cell.measurable:
         own = {"foreign": part.foreign, "source": _source(config, cell)} if part.foreign else {}
         entry |= own or {"experiment": part.experiment}
         entry |= {"section": part.section}
@@ -179,11 +175,5 @@ def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> d
     elif part.published:
         entry |= {"published": part.published, "source": _source(config, cell)}
     else:
-        entry |= {"mean_of": [other.row for other in sheet.cells if _averaged(other, cell)]}
+        entry |= {"mean_of": [other.row for other in sheet.averaged(cell)]}
     return entry | ({"paper": cell.paper} if cell.paper is not None else {})
-
-
-def _averaged(other: Cell, mean: Cell) -> bool:
-    """Whether a cell is one of those whose mean is shown."""
-    named = is_measurable(other) or other.part.published
-    return bool(named) and other.column == mean.column and other.part.metric == mean.part.metric

@@ -12,7 +12,6 @@ from rtm.pipeline import Job
 from rtm.reports.cells import Cell, Sheet, build
 from rtm.reports.chain import Chains, Link
 from rtm.reports.latex import plain
-from rtm.reports.tables import is_measurable
 
 WIDTH = 88
 
@@ -28,9 +27,8 @@ def trace(table: Job, row: str, column: str) -> Iterator[str]:
     yield f"  {chains.origin(sheet, cell)}"
     if cell.value is None or cell.part.published:
         return
-    if not is_measurable(cell):
-        averaged = [each for each in sheet.cells if each.column == cell.column and is_measurable(each)]
-        yield from (f"  {each.row} {each.text}" for each in averaged if each.part.metric == cell.part.metric)
+    if not cell.measurable:
+        yield from (f"  {each.row} {each.text}" for each in sheet.averaged(cell))
         return
     links = [_rendered(chains, sheet, cell), *chains.of(cell.part)]
     for seed, of_seed in groupby(links, key=lambda link: link.seed):
@@ -62,7 +60,8 @@ def _rendered(chains: Chains, sheet: Sheet, cell: Cell) -> Link:
 
 
 def _outdated(recorded: JSON, cell: Cell) -> Iterator[str]:
-    then = next((each for each in recorded["cells"] if (each["row"], each["column"]) == (cell.row, cell.column)), {})
+    named = (each for each in recorded["cells"] if (each["row"], each["column"]) == (cell.row, cell.column))
+    then: JSON = next(named, {})
     for path in then.get("files", []):
         if digest(path) != recorded["files"][path]["sha256"]:
             yield f"{path} is not what it was rendered from"
