@@ -56,9 +56,14 @@ def read_json(path: Path | str) -> Any:
     try:
         return json.loads(Path(path).read_text())
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.") from None
+        raise UserError(f"{path} does not exist; make it first with `{making(path)}`.") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
+
+
+def making(path: Path | str, *options: str, gpus: bool = False) -> str:
+    """The command that makes a file: on a cluster where it takes GPUs, else here."""
+    return " ".join(["snakemake", "--profile slurm" if gpus else "--cores all", *options, "--", str(path)])
 
 
 def unprotect(path: Path) -> None:

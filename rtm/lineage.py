@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rtm.errors import UserError
-from rtm.files import digest, read_json, write_json
+from rtm.files import digest, making, read_json, write_json
 from rtm.layout import Layout
 from rtm.meaning import meaning
 from rtm.pipeline import Job
@@ -158,13 +158,15 @@ class Ledger:
     def advice(self, job: Job) -> str:
         """The command that puts a state right."""
         target = job.outputs[0]
+        to_do = (each for each in job.upstream() if each is job or not self._usable(each))
+        made = making(target, *(["--notemp"] if job.temporary else []), gpus=any(each.compute.gpus for each in to_do))
         if job.temporary:
-            return f"Make it with `snakemake --notemp -- {target}`."
+            return f"Make it with `{made}`."
         return {
             State.FRESH: "Nothing is to be done.",
-            State.ABSENT: f"Get it with `dvc pull {target}`, or make it with `snakemake -- {target}`.",
+            State.ABSENT: f"Get it with `dvc pull {target}`, or make it with `{made}`.",
             State.CHANGED: f"Bring the recorded one back with `dvc checkout {target}` or `git checkout -- {target}`.",
-            State.STALE: f"Make it with `snakemake -- {target}`.",
+            State.STALE: f"Make it with `{made}`.",
         }[self.state(job)]
 
     def accept(self, job: Job, reason: str) -> bool:

@@ -209,9 +209,19 @@ def test_experiments_are_named_by_what_tells_them_apart() -> None:
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, name: str, missing: str) -> None:
-    with pytest.raises(UserError, match=f"{missing} does not exist; make it first with `snakemake"):
+    with pytest.raises(
+        UserError, match=f"{missing} does not exist; make it first with `snakemake --cores all -- .*{missing}`"
+    ):
         render_figure(DEMO, Layout(tmp_path, tmp_path), name)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name", ["fig_hero", "fig_curves_cifar10", "fig_sweep_cifar10", "fig_precision_recall_cifar10"]
+)
+def test_what_takes_gpus_is_made_on_a_cluster(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="make it first with `snakemake --profile slurm -- "):
+        render_figure(PAPER, Layout(tmp_path, tmp_path), name)
 
 
 def test_a_curve_without_its_column_is_refused(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_every_table_figure_curve_and_experiment_is_there(page: str) -> None:
 
 
 def test_what_is_missing_says_what_makes_it(page: str, paper: Layout) -> None:
-    assert f"snakemake --cores all -- {paper.figure('fig_hero')}" in page
+    assert f"snakemake --profile slurm -- {paper.figure('fig_hero')}" in page
     assert page.count("--<sup>∗</sup>") >= 100
     assert "Not measured yet" in page
 

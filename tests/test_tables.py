@@ -21,6 +21,7 @@ from rtm.files import read_json, write_json
 from rtm.layout import Layout
 from rtm.reports import latex
 from rtm.reports.cells import Cell, build
+from rtm.reports.chain import Chains
 from rtm.reports.figures import render_figure
 from rtm.reports.notes import notes
 from rtm.reports.report import compile_pdf, write_report
@@ -168,9 +169,9 @@ def cell_of(config: Config, layout: Layout, table: str, row: str, column: str) -
 def test_what_is_not_measured_is_refused_with_the_command(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"needs results of cifar10_imle_mlp and 1 more; make them with "):
         render_table(PAPER, Layout(tmp_path, tmp_path), "tab_cifar10")
-    with pytest.raises(UserError, match=r"snakemake --profile slurm reports/tab_cifar10.tex.*--available`"):
+    with pytest.raises(UserError, match=r"snakemake --profile slurm -- reports/tab_cifar10.tex.*--available`"):
         render_table(PAPER, Layout(Path(), tmp_path), "tab_cifar10")
-    with pytest.raises(UserError, match=r"snakemake --cores all .*rtm table tab_digits --available --scale demo"):
+    with pytest.raises(UserError, match=r"snakemake --cores all -- .*rtm table tab_digits --available --scale demo"):
         render_table(DEMO, Layout(tmp_path, tmp_path), "tab_digits")
     assert not list(tmp_path.iterdir())
 
@@ -202,7 +203,33 @@ def test_a_metric_that_could_not_be_computed_is_a_gap_with_a_reason(tmp_path: Pa
         write_summary(PAPER, layout, name)
     sheet = render_table(PAPER, layout, "tab_cifar10")
     assert {cell.column for cell in sheet.cells if cell.state == "missing"} == {"is"}
-    assert "is could not be computed" in layout.table("tab_cifar10", ".md").read_text()
+    assert "∗: IS could not be computed" in layout.table("tab_cifar10", ".md").read_text()
+    cells = read_json(layout.table("tab_cifar10", ".lineage.json"))["cells"]
+    assert not any("filled_by" in cell for cell in cells)
+    chains, cell = Chains(PAPER, layout), cell_of(PAPER, layout, "tab_cifar10", "cifar10_imle_rtm", "is")
+    assert chains.origin(sheet, cell).startswith("IS could not be computed where it was measured; `rtm doctor`")
+
+
+def test_a_story_is_that_of_its_cell(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    chains, sheet = Chains(PAPER, layout), build(PAPER, layout, "tab_cifar10")
+    cells = {(cell.row, cell.column): chains.origin(sheet, cell) for cell in sheet.cells}
+    assert cells["cifar10_stylegan2", "fid"].startswith("Published, not measured here: Karras et al. 2020")
+    assert cells["cifar10_stylegan2", "recall"].startswith("Not reported by its source: Karras et al. 2020")
+    made = f"`snakemake --profile slurm -- {layout.table('tab_cifar10')}`"
+    assert cells["cifar10_imle_rtm", "fid"] == f"Not measured yet; {made} measures it."
+
+
+def test_a_mean_of_published_numbers_is_told_as_that(reproduced: Layout) -> None:
+    sheet = build(PAPER, reproduced, "tab_fid")
+    cell = cell_of(PAPER, reproduced, "tab_fid", "average", "fastgan")
+    told = Chains(PAPER, reproduced).origin(sheet, cell)
+    assert told == "The mean of the published rows above, computed here."
+    assert [each.row for each in sheet.averaged(cell)] == [line.id for line in sheet.lines[:-1]]
+    with open(reproduced.table("tab_fid", ".csv")) as file:
+        sources = {(row["row"], row["column"]): row["source"] for row in csv.DictReader(file)}
+    assert sources["average", "fastgan"].startswith("mean of RS-IMLE project page")
+    assert sources["average", "imle_rtm"].startswith("mean of obama_imle_rtm; grumpy_cat_imle_rtm")
 
 
 def test_published_numbers_are_never_shown_as_ours(reproduced: Layout) -> None:

@@ -123,7 +123,10 @@ def test_others_numbers_have_a_source_and_gaps_a_command(capsys: pytest.CaptureF
     lineage(["reports/tab_cifar10.tex"], cell=["cifar10_ddpm", "fid"])
     assert "Published, not measured here: the paper's Table 1" in capsys.readouterr().out
     lineage(["reports/tab_cifar10.csv"], cell=["cifar10_imle_rtm", "fid"])
-    assert "`snakemake --profile slurm reports/tab_cifar10.tex` measures it" in capsys.readouterr().out
+    assert "`snakemake --profile slurm -- reports/tab_cifar10.tex` measures it" in capsys.readouterr().out
+    lineage(["reports/tab_fid.tex"], cell=["average", "fastgan"])
+    mean = capsys.readouterr().out
+    assert "The mean of the published rows above, computed here.\n  obama 41.1\n" in mean and "  shells 120.9" in mean
     with pytest.raises(UserError, match="A cell is one of a table"):
         lineage(["reports/figures/fig_hero.pdf"], cell=["x", "y"])
 

@@ -7,7 +7,9 @@ from rtm.config import Config
 from rtm.config.reports import COST_METRICS
 from rtm.files import read_json
 from rtm.layout import Layout
-from rtm.reports.cells import Cell, Sheet, sources
+from rtm.reports.cells import TITLES, Cell, Sheet, sources
+from rtm.reports.commands import command
+from rtm.reports.latex import plain
 
 SCOPES = {"column": "of each column", "row": "of each row", "group": "of each column within its group"}
 
@@ -22,11 +24,19 @@ def stands_in(config: Config) -> bool:
     return "datasets" in config.scale.overrides
 
 
-def command(config: Config, layout: Layout, sheet: Sheet) -> str:
+def measuring(config: Config, layout: Layout, sheet: Sheet) -> str:
     """What measures the cells that are missing."""
-    experiments = (config.experiments[name] for name in sheet.gaps(layout) if name in config.experiments)
-    gpus = any(experiment.recipe.resources.gpus for experiment in experiments)
-    return f"snakemake {'--profile slurm' if gpus else '--cores all'} {layout.table(sheet.name)}"
+    return command(config, layout.table(sheet.name), sheet.gaps(layout))
+
+
+def not_computed(sheet: Sheet, cells: Iterable[Cell]) -> str:
+    """Why cells are missing although they were measured, by the titles that the reader sees."""
+    columns = {column.id: column for column in sheet.table.columns}
+    named = ((columns[cell.column], cell.part.metric) for cell in cells)
+    titles = dict.fromkeys(
+        plain(column.title) if column.metric else TITLES[metric] for column, metric in named if metric
+    )
+    return f"{', '.join(titles)} could not be computed where it was measured; `rtm doctor` says what is needed."
 
 
 def _marks(sheet: Sheet) -> Iterator[str]:
@@ -76,9 +86,6 @@ def _gaps(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
     absent = [name for name, path in gaps.items() if not path.exists()]
     if absent:
         some = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
-        yield f"∗: not measured yet ({some}); `{command(config, layout, sheet)}` measures it."
-    present = [name for name in gaps if name not in absent]
-    if present:
-        missing = (cell.part for cell in sheet.cells if cell.state == "missing")
-        metrics = dict.fromkeys(str(part.metric) for part in missing if (part.experiment or part.foreign) in present)
-        yield f"∗: {', '.join(metrics)} could not be computed where it was measured; `rtm doctor` says what is needed."
+        yield f"∗: not measured yet ({some}); `{measuring(config, layout, sheet)}` measures it."
+    if uncomputed := [cell for cell in sheet.cells if cell.uncomputed(layout)]:
+        yield f"∗: {not_computed(sheet, uncomputed)}"

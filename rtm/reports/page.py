@@ -18,6 +18,7 @@ from rtm.files import write_text
 from rtm.layout import Layout
 from rtm.reports.cells import Cell, Line, Sheet, build, format_number
 from rtm.reports.chain import Chains, Link
+from rtm.reports.commands import drawing
 from rtm.reports.latex import plain
 from rtm.reports.notes import notes, stands_in
 from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
@@ -184,10 +185,11 @@ class _Stories:
     def name(self, sheet: Sheet, cell: Cell) -> str:
         part = cell.part
         if part.published:
-            return f"published-{part.published}"
+            return f"{cell.state}-{part.published}"
         if named := part.experiment or part.foreign:
             kind = "latency" if str(part.section).startswith("latency") else part.protocol
-            return f"{'missing' if cell.value is None else 'chain'}-{named}-{kind}"
+            metric = f"-{part.metric}" if cell.uncomputed(self.chains.layout) else ""
+            return f"{cell.state if cell.value is None else 'chain'}-{named}-{kind}{metric}"
         return f"mean-{sheet.name}-{cell.row}-{cell.column}"
 
     def _story(self, name: str, sheet: Sheet, cell: Cell) -> Story:
@@ -211,9 +213,8 @@ def _log(layout: Layout, run: RunStatus) -> str:
 
 def _drawing(config: Config, layout: Layout, name: str) -> Drawing:
     figure, path = config.figures[name], layout.figure(name, ".png")
-    made = f"snakemake --cores all -- {layout.figure(name)}"
     source, size = _inlined(path) if path.exists() else (None, (0, 0))
-    return Drawing(name, figure.title, figure.caption, source, size, made)
+    return Drawing(name, figure.title, figure.caption, source, size, drawing(config, layout, name, figure))
 
 
 def _inlined(path: Path) -> tuple[str, tuple[int, int]]:

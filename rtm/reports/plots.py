@@ -14,7 +14,8 @@ from rtm.config.experiments import Recursive
 from rtm.config.reports import Figure
 from rtm.errors import UserError
 from rtm.layout import Layout
-from rtm.reports.cells import Line, build, read_summary
+from rtm.reports.cells import TITLES, Line, build, read_summary
+from rtm.reports.commands import command
 from rtm.reports.latex import plain
 
 # Okabe and Ito's colours, told apart by colour-blind readers too; line styles and markers repeat the distinction
@@ -22,16 +23,6 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#777777"
-TITLES = {
-    "fid": "FID",
-    "is": "Inception Score",
-    "precision": "precision",
-    "recall": "recall",
-    "density": "density",
-    "coverage": "coverage",
-    "time_ms": "time per image (ms)",
-    "mapper_parameters": "parameters of the mapper",
-}
 
 
 def curves(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
@@ -55,9 +46,8 @@ def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names:
         experiment = config.experiment(name)
         summary = read_summary(config, layout, name)
         if summary is None:
-            raise UserError(
-                f"{layout.summary(name)} does not exist; make it first with `snakemake -- {layout.summary(name)}`."
-            )
+            made = command(config, layout.summary(name), [name])
+            raise UserError(f"{layout.summary(name)} does not exist; make it first with `{made}`.")
         if not experiment.sweep:
             raise UserError(f"{name} has no sweep over H to show; give it one in params/.")
         for axes, metric in zip(panels, figure.metrics, strict=True):
@@ -80,7 +70,8 @@ def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Fig
     sheet = build(config, layout, str(figure.table))
     found = [(line, point) for line in sheet.lines if (point := _point(line)) is not None]
     if not any(line.cells[0].state == "measured" for line, _ in found):
-        raise UserError(f"Nothing of {figure.table} is measured; make `{layout.table(str(figure.table))}` first.")
+        made = command(config, layout.table(sheet.name), figure.experiments)
+        raise UserError(f"Nothing of {figure.table} is measured; make it first with `{made}`.")
     axes = canvas.add_subplot()
     measured = 0
     for line, (recall, precision) in found:
@@ -102,7 +93,7 @@ def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Fig
 def _training(
     canvas: Canvas, config: Config, layout: Layout, names: Mapping[str, str], x: str, columns: Mapping[str, str]
 ) -> None:
-    logs = {name: _logs(config.experiment(name), layout) for name in names}
+    logs = {name: _logs(config, layout, config.experiment(name)) for name in names}
     shown = [column for column in columns if any(column in log and log[column].notna().any() for log in _flat(logs))]
     if not shown:
         raise UserError(f"The training curves of {', '.join(names)} have none of {', '.join(columns)}.")
@@ -135,11 +126,12 @@ def _seeds(axes: Axes, logs: list[pd.DataFrame], x: str, divisor: float, place: 
     axes.plot(grid, mean, color=colour, linestyle=LINES[place % len(LINES)], linewidth=1.6, label=label)
 
 
-def _logs(experiment: Experiment, layout: Layout) -> list[pd.DataFrame]:
+def _logs(config: Config, layout: Layout, experiment: Experiment) -> list[pd.DataFrame]:
     paths = [layout.curve(experiment.name, seed) for seed in experiment.seeds]
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.")
+            made = command(config, path, [experiment.name])
+            raise UserError(f"{path} does not exist; make it first with `{made}`.")
     return [pd.read_csv(path) for path in paths]
 
 

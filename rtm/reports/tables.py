@@ -11,7 +11,7 @@ from rtm.files import digest, read_json, write_json, write_text
 from rtm.layout import Layout
 from rtm.reports import latex
 from rtm.reports.cells import Block, Cell, Line, Sheet, build, sources
-from rtm.reports.notes import command, notes
+from rtm.reports.notes import measuring, notes
 
 ARROWS = {"higher": " ↑", "lower": " ↓", None: ""}
 SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
@@ -25,7 +25,7 @@ def render_table(config: Config, layout: Layout, name: str, available: bool = Fa
         some = absent[0] + (f" and {len(absent) - 1} more" if len(absent) > 1 else "")
         scale = "" if config.scale_name == "paper" else f" --scale {config.scale_name}"
         raise UserError(
-            f"{layout.table(name)} needs results of {some}; make them with `{command(config, layout, sheet)}`, "
+            f"{layout.table(name)} needs results of {some}; make them with `{measuring(config, layout, sheet)}`, "
             f"or show what is there with `rtm table {name} --available{scale}`."
         )
     told = notes(config, layout, sheet)
@@ -86,7 +86,7 @@ def to_frame(config: Config, sheet: Sheet) -> pd.DataFrame:
                 "shown": cell.text,
                 "mark": cell.mark,
                 "state": cell.state,
-                "source": cell.part.experiment or _source(config, cell),
+                "source": _source(config, sheet, cell),
                 "paper": cell.paper,
             }
         )
@@ -144,11 +144,16 @@ def _measured(sheet: Sheet) -> list[Cell]:
     return [cell for cell in sheet.cells if cell.state in ("measured", "evaluated") and cell.measurable]
 
 
-def _source(config: Config, cell: Cell) -> str | None:
+def _source(config: Config, sheet: Sheet, cell: Cell) -> str:
     part = cell.part
     if part.foreign:
         return config.params.foreign[part.foreign].source
-    return config.params.published[part.published].source if part.published else None
+    if part.published:
+        return config.params.published[part.published].source
+    if part.experiment:
+        return part.experiment
+    averaged = dict.fromkeys(_source(config, sheet, each) for each in sheet.averaged(cell))
+    return f"mean of {'; '.join(averaged)}"
 
 
 def _file(path: Path) -> dict[str, Any]:
@@ -167,13 +172,14 @@ def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> d
         "std": cell.std,
     }
     if cell.measurable:
-        own = {"foreign": part.foreign, "source": _source(config, cell)} if part.foreign else {}
-        entry |= own or {"experiment": part.experiment}
+        own = {"experiment": part.experiment}
+        entry |= {"foreign": part.foreign, "source": _source(config, sheet, cell)} if part.foreign else own
         entry |= {"section": part.section}
         entry |= {"files": [str(path) for path in sources(config, layout, part)]} if cell.value is not None else {}
-        entry |= {"filled_by": command(config, layout, sheet)} if cell.value is None else {}
+        to_come = cell.state == "missing" and not cell.uncomputed(layout)
+        entry |= {"filled_by": measuring(config, layout, sheet)} if to_come else {}
     elif part.published:
-        entry |= {"published": part.published, "source": _source(config, cell)}
+        entry |= {"published": part.published, "source": _source(config, sheet, cell)}
     else:
         entry |= {"mean_of": [other.row for other in sheet.averaged(cell)]}
     return entry | ({"paper": cell.paper} if cell.paper is not None else {})

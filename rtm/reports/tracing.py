@@ -25,10 +25,9 @@ def trace(table: Job, row: str, column: str) -> Iterator[str]:
     shown = cell.text + (f" ± {cell.spread}" if cell.spread else "")
     yield f"{layout.table(table.name)}: {cell.row} {cell.column} = {shown}"
     yield f"  {chains.origin(sheet, cell)}"
-    if cell.value is None or cell.part.published:
-        return
-    if not cell.measurable:
+    if not cell.measurable and not cell.part.published:
         yield from (f"  {each.row} {each.text}" for each in sheet.averaged(cell))
+    if cell.value is None or not cell.measurable:
         return
     links = [_rendered(chains, sheet, cell), *chains.of(cell.part)]
     for seed, of_seed in groupby(links, key=lambda link: link.seed):
