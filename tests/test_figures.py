@@ -193,6 +193,33 @@ def test_precision_against_recall_tells_ours_from_published(tmp_path: Path) -> N
     assert all(np.array_equal(line.get_xydata(), [[0.7, 0.9]]) for line in solid)
 
 
+def crossing(first: plots.Points, second: plots.Points) -> bool:
+    """Whether two lines from [0] to [1] meet."""
+
+    def side(line: plots.Points, point: plots.Points) -> float:
+        (ax, ay), (bx, by) = line[1] - line[0], point - line[0]
+        return float(ax * by - ay * bx)
+
+    pairs = ((first, second), (second, first))
+    return all(side(line, other[0]) * side(line, other[1]) < 0 for line, other in pairs)
+
+
+def test_numbers_of_a_cluster_are_not_taken_for_each_other() -> None:
+    """The methods of the paper's Table 1: leaders neither cross nor lead past another method, labels keep apart."""
+    rows = (row for group in PAPER.tables["tab_cifar10"].groups for row in group.rows)
+    values = [PAPER.params.published[str(row.published or row.paper)].values for row in rows]
+    points = np.array([[each["recall"], each["precision"]] for each in values if "recall" in each])
+    points = (points - points.min(0)) / np.ptp(points, axis=0) * (plots.WIDER, 1.0)
+    labels = plots.place_labels(points)
+    leaders = np.stack([points, labels], 1)
+    for one, leader in enumerate(leaders):
+        others = np.delete(np.arange(len(points)), one)
+        assert not any(crossing(leader, leaders[other]) for other in others)
+        assert np.linalg.norm(labels[others] - labels[one], axis=1).min() > 0.06
+        outer = leader[0] + np.linspace(0.4, 1, 10)[:, None] * (leader[1] - leader[0])
+        assert np.linalg.norm(outer[:, None] - points[others], axis=2).min() > 0.025
+
+
 def test_experiments_are_named_by_what_tells_them_apart() -> None:
     same = labels([DEMO.experiment("digits_mlp8"), DEMO.experiment("digits_rtm")])
     assert same == {"digits_mlp8": "8-layer MLP", "digits_rtm": "RTM (H=8, L=1)"}
