@@ -180,6 +180,21 @@ def test_the_rejected_share_goes_by_rounds(demo: Layout) -> None:
     assert list(np.asarray(axes.lines[0].get_xdata())) == list(range(1, 11))
 
 
+def test_a_training_of_one_round_is_drawn(tmp_path: Path) -> None:
+    layout, names = Layout(tmp_path, tmp_path), SMOKE.figures["fig_rejected_fewshot"].experiments
+    for share, name in enumerate(names):
+        write_text(layout.curve(name, 0), f"step,seconds,rounds,rejected\n1,1,1,0.{share}\n2,2,1,\n")
+    canvas = Canvas()
+    plots.rejected(canvas, SMOKE, layout, figure("rejected"), {name: name for name in names})
+    (axes,) = canvas.axes
+    assert [np.asarray(line.get_xydata()).tolist() for line in axes.lines] == [
+        [[1, share / 10]] for share in range(len(names))
+    ]
+    assert len({line.get_marker() for line in axes.lines} - {"", "None"}) == len(names)
+    assert axes.get_ylim()[0] == 0
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+
+
 def test_precision_against_recall_tells_ours_from_published(tmp_path: Path) -> None:
     layout, names = Layout(tmp_path, tmp_path), ("cifar10_imle_mlp", "cifar10_imle_rtm")
     for name in names:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from rtm.config import Config, Experiment
@@ -23,6 +24,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#777777"
+SHARES = ("rejected", "precision", "recall")
 WIDER = 1.7  # how much wider than high the axes of precision against recall are
 DIRECTIONS = 24  # in which a label may stand from its point
 Points = NDArray[np.float64]  # (number, 2)
@@ -104,9 +106,13 @@ def _training(
     for axes, column in zip(_panels(canvas, len(shown)), shown, strict=True):
         for place, (name, label) in enumerate(names.items()):
             present = [log[[x, column]].dropna().drop_duplicates(x) for log in logs[name] if column in log]
-            _seeds(axes, present, x, divisor, place, label)
+            _seeds(axes, [log for log in present if len(log)], x, divisor, place, label)
         axes.set_xlabel(unit)
         axes.set_ylabel(columns[column])
+        if x == "rounds":
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        if column in SHARES:
+            axes.set_ylim(bottom=0)
         if column == "loss":
             axes.set_yscale("log", subs=(2, 5))
             axes.yaxis.set_major_formatter("{x:g}")
@@ -116,17 +122,18 @@ def _training(
 
 
 def _seeds(axes: Axes, logs: list[pd.DataFrame], x: str, divisor: float, place: int, label: str) -> None:
-    """Every seed thin, and their mean on a common grid of x."""
+    """Every seed thin, and their mean on a common grid of x; a marker where that is a single place."""
     if not logs:
         return
     runs = [(log[x].to_numpy(float) / divisor, log.iloc[:, 1].to_numpy(float)) for log in logs]
-    colour = COLOURS[place % len(COLOURS)]
     if len(runs) > 1:
         for xs, ys in runs:
-            axes.plot(xs, ys, color=colour, linewidth=0.5, alpha=0.4)
-    grid = np.linspace(max(xs[0] for xs, _ in runs), min(xs[-1] for xs, _ in runs), 200)
+            axes.plot(xs, ys, color=COLOURS[place % len(COLOURS)], linewidth=0.5, alpha=0.4)
+    first, last = max(xs[0] for xs, _ in runs), min(xs[-1] for xs, _ in runs)
+    style: dict[str, Any] = _style(place) | ({"marker": ""} if last > first else {"clip_on": False})
+    grid = np.linspace(first, last, 200 if last > first else 1)
     mean = np.mean([np.interp(grid, xs, ys) for xs, ys in runs], axis=0)
-    axes.plot(grid, mean, color=colour, linestyle=LINES[place % len(LINES)], linewidth=1.6, label=label)
+    axes.plot(grid, mean, linewidth=1.6, label=label, **style)
 
 
 def _logs(config: Config, layout: Layout, experiment: Experiment) -> list[pd.DataFrame]:
