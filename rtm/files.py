@@ -32,7 +32,6 @@ def temporary_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{platform.node()}.{uuid.uuid4().hex[:12]}.tmp")
 
 
-
 @contextmanager
 def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a temporary sibling of `path` and put it in place only when the block succeeds."""
@@ -123,9 +122,14 @@ def read_json(path: Path | str) -> Any:
     try:
         return json.loads(Path(path).read_text())
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; make it first with `snakemake --cores all -- {path}`.") from None
+        raise UserError(f"{path} does not exist; make it first with `{making(path)}`.") from None
     except ValueError as error:  # not JSON, or not even text
         raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
+
+
+def making(path: Path | str, *options: str, gpus: bool = False) -> str:
+    """The command that makes a file: on a cluster where it takes GPUs, else here."""
+    return " ".join(["snakemake", "--profile slurm" if gpus else "--cores all", *options, "--", str(path)])
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rtm.errors import UserError
-from rtm.files import digest, read_json, write_json
+from rtm.files import digest, making, read_json, write_json
 from rtm.layout import Layout, saved_states
 from rtm.meaning import meaning
 from rtm.pipeline import Job
@@ -166,16 +166,17 @@ class Ledger:
 
     def advice(self, job: Job) -> str:
         """The command that puts a state right."""
-        target, state = job.outputs[0], self.state(job)
-        make = f"`snakemake --cores all {'--notemp ' if job.temporary else ''}-- {target}`"
+        target = job.outputs[0]
+        to_do = (each for each in job.upstream() if each is job or not self._usable(each))
+        made = making(target, *(["--notemp"] if job.temporary else []), gpus=any(each.compute.gpus for each in to_do))
         if job.temporary or not _is_kept(job):
-            return f"Make it with {make}."
+            return f"Make it with `{made}`."
         return {
             State.FRESH: "Nothing is to be done.",
-            State.ABSENT: f"Get it with `dvc pull {target}`, or make it with {make}.",
+            State.ABSENT: f"Get it with `dvc pull {target}`, or make it with `{made}`.",
             State.CHANGED: f"Bring the recorded one back with `dvc checkout {target}` or `git checkout -- {target}`.",
-            State.STALE: f"Make it with {make}.",
-        }[state]
+            State.STALE: f"Make it with `{made}`.",
+        }[self.state(job)]
 
     def accept(self, job: Job, reason: str) -> bool:
         """Sign a receipt anew for the present parts, with a trace; False if there was no need."""

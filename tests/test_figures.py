@@ -180,6 +180,21 @@ def test_the_rejected_share_goes_by_rounds(demo: Layout) -> None:
     assert list(np.asarray(axes.lines[0].get_xdata())) == list(range(1, 11))
 
 
+def test_a_training_of_one_round_is_drawn(tmp_path: Path) -> None:
+    layout, names = Layout(tmp_path, tmp_path), SMOKE.figures["fig_rejected_fewshot"].experiments
+    for share, name in enumerate(names):
+        write_text(layout.curve(name, 0), f"step,seconds,rounds,rejected\n1,1,1,0.{share}\n2,2,1,\n")
+    canvas = Canvas()
+    plots.rejected(canvas, SMOKE, layout, figure("rejected"), {name: name for name in names})
+    (axes,) = canvas.axes
+    assert [np.asarray(line.get_xydata()).tolist() for line in axes.lines] == [
+        [[1, share / 10]] for share in range(len(names))
+    ]
+    assert len({line.get_marker() for line in axes.lines} - {"", "None"}) == len(names)
+    assert axes.get_ylim()[0] == 0
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+
+
 def test_precision_against_recall_tells_ours_from_published(tmp_path: Path) -> None:
     layout, names = Layout(tmp_path, tmp_path), ("cifar10_imle_mlp", "cifar10_imle_rtm")
     for name in names:
@@ -191,6 +206,33 @@ def test_precision_against_recall_tells_ours_from_published(tmp_path: Path) -> N
     solid = [line for line in canvas.axes[0].lines if line.get_markerfacecolor() != "none"]
     assert len(hollow) == 14 and len(solid) == 2
     assert all(np.array_equal(line.get_xydata(), [[0.7, 0.9]]) for line in solid)
+
+
+def crossing(first: plots.Points, second: plots.Points) -> bool:
+    """Whether two lines from [0] to [1] meet."""
+
+    def side(line: plots.Points, point: plots.Points) -> float:
+        (ax, ay), (bx, by) = line[1] - line[0], point - line[0]
+        return float(ax * by - ay * bx)
+
+    pairs = ((first, second), (second, first))
+    return all(side(line, other[0]) * side(line, other[1]) < 0 for line, other in pairs)
+
+
+def test_numbers_of_a_cluster_are_not_taken_for_each_other() -> None:
+    """The methods of the paper's Table 1: leaders neither cross nor lead past another method, labels keep apart."""
+    rows = (row for group in PAPER.tables["tab_cifar10"].groups for row in group.rows)
+    values = [PAPER.params.published[str(row.published or row.paper)].values for row in rows]
+    points = np.array([[each["recall"], each["precision"]] for each in values if "recall" in each])
+    points = (points - points.min(0)) / np.ptp(points, axis=0) * (plots.WIDER, 1.0)
+    labels = plots.place_labels(points)
+    leaders = np.stack([points, labels], 1)
+    for one, leader in enumerate(leaders):
+        others = np.delete(np.arange(len(points)), one)
+        assert not any(crossing(leader, leaders[other]) for other in others)
+        assert np.linalg.norm(labels[others] - labels[one], axis=1).min() > 0.06
+        outer = leader[0] + np.linspace(0.4, 1, 10)[:, None] * (leader[1] - leader[0])
+        assert np.linalg.norm(outer[:, None] - points[others], axis=2).min() > 0.025
 
 
 def test_experiments_are_named_by_what_tells_them_apart() -> None:
@@ -209,9 +251,19 @@ def test_experiments_are_named_by_what_tells_them_apart() -> None:
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, name: str, missing: str) -> None:
-    with pytest.raises(UserError, match=f"{missing} does not exist; make it first with `snakemake"):
+    with pytest.raises(
+        UserError, match=f"{missing} does not exist; make it first with `snakemake --cores all -- .*{missing}`"
+    ):
         render_figure(DEMO, Layout(tmp_path, tmp_path), name)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name", ["fig_hero", "fig_curves_cifar10", "fig_sweep_cifar10", "fig_precision_recall_cifar10"]
+)
+def test_what_takes_gpus_is_made_on_a_cluster(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="make it first with `snakemake --profile slurm -- "):
+        render_figure(PAPER, Layout(tmp_path, tmp_path), name)
 
 
 def test_a_curve_without_its_column_is_refused(tmp_path: Path) -> None:

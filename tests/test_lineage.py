@@ -1,5 +1,6 @@
 """Fingerprints, receipts and freshness; and code by what it means."""
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from rtm import lineage
 from rtm import meaning as meanings
+from rtm.config.experiments import Resources
 from rtm.errors import UserError
 from rtm.lineage import Ledger, State, recorded
 from rtm.lineage_cli import check, tell
@@ -76,6 +78,14 @@ def test_differences_are_named_by_place() -> None:
     make(job("train", recipe={"betas": [0.5, 0.9], "lr": 1}, blocks=[1, 2]))
     told = Ledger().why(job("train", recipe={"betas": [0.5, 0.99], "lr": 1}, blocks=[1, 2, 3]))
     assert told == ["blocks: [1, 2] -> [1, 2, 3]", "recipe.betas[1]: 0.9 -> 0.99"]
+
+
+def test_what_takes_gpus_is_made_on_a_cluster() -> None:
+    training = dataclasses.replace(job("train"), compute=Resources(gpus=4, cpus=1, mem_gb=1, hours=1))
+    table = job("table", training)
+    assert Ledger().advice(table) == "Make it with `snakemake --profile slurm -- out/table.txt`."
+    make(training)
+    assert Ledger().advice(table) == "Make it with `snakemake --cores all -- out/table.txt`."
 
 
 def test_a_failed_job_leaves_no_receipt() -> None:
@@ -251,7 +261,9 @@ def test_samples_of_other_parameters_are_refused() -> None:
     train = job("train")
     make(train)
     make(job("sample", train, temporary=True, samples=10))
-    with pytest.raises(UserError, match=r"evaluate/x needs sample/x: samples: 10 -> 20.*--notemp -- samples"):
+    with pytest.raises(
+        UserError, match=r"evaluate/x needs sample/x: samples: 10 -> 20.*--cores all --notemp -- samples"
+    ):
         make(job("evaluate", job("sample", train, temporary=True, samples=20)))
 
 

@@ -24,7 +24,7 @@ from rtm.reports.panels import panels
 from rtm.status import RunStatus
 
 ROOT = Path(__file__).parents[1]
-PAPER, DEMO = load("paper", ROOT / "params"), load("demo", ROOT / "params")
+PAPER, DEMO, SMOKE = (load(scale, ROOT / "params") for scale in ("paper", "demo", "smoke"))
 STATES = ("failed", "running", "waiting", "done")
 
 
@@ -119,7 +119,7 @@ def test_every_table_figure_curve_and_experiment_is_there(page: str) -> None:
 
 
 def test_what_is_missing_says_what_makes_it(page: str, paper: Layout) -> None:
-    assert f"snakemake --cores all -- {paper.figure('fig_hero')}" in page
+    assert f"snakemake --profile slurm -- {paper.figure('fig_hero')}" in page
     assert page.count("--<sup>∗</sup>") >= 100
     assert "Not measured yet" in page
 
@@ -153,6 +153,14 @@ def test_differences_are_those_of_the_numbers(paper: Layout) -> None:
     assert off("cifar10_stylegan_xl", "fid") is None
 
 
+def test_stand_ins_are_not_compared_with_the_paper(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    made_up.write_results(SMOKE, layout, "cifar10_imle_rtm", {"paper": {"fid": 5000.0}})
+    page = write_page(SMOKE, layout, []).read_text()
+    assert "Not compared: this scale measures small stand-ins" in page
+    assert 'class="against"' not in page and "paper 3.97" not in page
+
+
 def test_text_is_never_markup() -> None:
     assert str(rich("a < b & $H=16$, `rm <x>`\nend")) == (
         "a &lt; b &amp; <i>H</i> = 16, <code>rm &lt;x&gt;</code><br>end"
@@ -160,7 +168,7 @@ def test_text_is_never_markup() -> None:
 
 
 def test_an_empty_tree_gives_a_page(tmp_path: Path) -> None:
-    for config in (PAPER, DEMO):
+    for config in (PAPER, DEMO, SMOKE):
         Checked(write_page(config, Layout(tmp_path, tmp_path), []).read_text())
 
 

@@ -21,14 +21,16 @@ from rtm.files import read_json, write_json
 from rtm.layout import Layout
 from rtm.reports import latex
 from rtm.reports.cells import Cell, build
+from rtm.reports.chain import Chains
 from rtm.reports.figures import render_figure
+from rtm.reports.notes import notes
 from rtm.reports.report import compile_pdf, write_report
 from rtm.reports.summary import write_summary
 from rtm.reports.tables import SUFFIXES, render_table
 from rtm.reports.terminal import print_table
 
 ROOT = Path(__file__).parents[1]
-PAPER, DEMO = load("paper", ROOT / "params"), load("demo", ROOT / "params")
+PAPER, DEMO, SMOKE = (load(scale, ROOT / "params") for scale in ("paper", "demo", "smoke"))
 # The paper sets 0.99 bold beside 1.00: (table, row, column) whose bold is a slip.
 SLIPS = {("tab_prec_recall", "obama_precision", column) for column in ("adaimle", "imle_mlp")}
 # The paper gives its reproduction of RS-IMLE with one decimal (but Shells); here it has two, as its rivals have.
@@ -123,6 +125,43 @@ def test_several_seeds_give_mean_and_deviation(demo: Layout) -> None:
     assert latex.cell(cell) == r"100.0\,{\scriptsize$\pm$\,10.0}"
 
 
+def told(config: Config, layout: Layout, table: str) -> list[str]:
+    return notes(config, layout, build(config, layout, table))
+
+
+def test_the_conditions_of_a_measurement_are_those_that_its_files_tell(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    for name, samples, batch in (("cifar10_imle_mlp", 64, 64), ("cifar10_imle_rtm", 50_000, 8)):
+        made_up.write_results(PAPER, layout, name, {})
+        path = layout.metrics(name, "paper", 0)
+        write_json(path, read_json(path) | {"samples": samples})
+        path = layout.latency(name)
+        write_json(path, read_json(path) | {"device": "Abacus", "batch": batch})
+    shown = told(PAPER, layout, "tab_cifar10")
+    assert "Time per image: Abacus, batch 64; Abacus, batch 8." in shown
+    assert any(note.startswith("Protocol paper, 64 or 50,000 samples: torch-fidelity") for note in shown)
+    assert not any("Time per image" in note for note in told(PAPER, layout, "tab_halt_sweep"))
+    for table in (*PAPER.tables.values(), *DEMO.tables.values()):
+        assert not re.search(r"samples|this machine|[Tt]ime per image", table.caption)
+
+
+def test_stand_ins_are_told(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    assert told(SMOKE, layout, "tab_fid")[-2].startswith("Scale: smoke: small stand-ins for data and models")
+    assert "Scale: demo." in told(DEMO, layout, "tab_digits")
+
+
+def test_a_dagger_is_for_what_somebody_published(tmp_path: Path) -> None:
+    """NVAE's number stands in LSGM's publication, not in its own."""
+    assert any(
+        note == "†: quoted from a publication, not evaluated by the paper's authors."
+        for note in told(PAPER, Layout(tmp_path, tmp_path), "tab_celebahq")
+    )
+    assert all(
+        "evaluation" in entry.source for entry in PAPER.params.published.values() if entry.cite and not entry.quoted
+    )
+
+
 def cell_of(config: Config, layout: Layout, table: str, row: str, column: str) -> Cell:
     return next(c for c in build(config, layout, table).cells if (c.row, c.column) == (row, column))
 
@@ -130,9 +169,9 @@ def cell_of(config: Config, layout: Layout, table: str, row: str, column: str) -
 def test_what_is_not_measured_is_refused_with_the_command(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"needs results of cifar10_imle_mlp and 1 more; make them with "):
         render_table(PAPER, Layout(tmp_path, tmp_path), "tab_cifar10")
-    with pytest.raises(UserError, match=r"snakemake --profile slurm reports/tab_cifar10.tex.*--available`"):
+    with pytest.raises(UserError, match=r"snakemake --profile slurm -- reports/tab_cifar10.tex.*--available`"):
         render_table(PAPER, Layout(Path(), tmp_path), "tab_cifar10")
-    with pytest.raises(UserError, match=r"snakemake --cores all .*rtm table tab_digits --available --scale demo"):
+    with pytest.raises(UserError, match=r"snakemake --cores all -- .*rtm table tab_digits --available --scale demo"):
         render_table(DEMO, Layout(tmp_path, tmp_path), "tab_digits")
     assert not list(tmp_path.iterdir())
 
@@ -164,7 +203,33 @@ def test_a_metric_that_could_not_be_computed_is_a_gap_with_a_reason(tmp_path: Pa
         write_summary(PAPER, layout, name)
     sheet = render_table(PAPER, layout, "tab_cifar10")
     assert {cell.column for cell in sheet.cells if cell.state == "missing"} == {"is"}
-    assert "is could not be computed" in layout.table("tab_cifar10", ".md").read_text()
+    assert "∗: IS could not be computed" in layout.table("tab_cifar10", ".md").read_text()
+    cells = read_json(layout.table("tab_cifar10", ".lineage.json"))["cells"]
+    assert not any("filled_by" in cell for cell in cells)
+    chains, cell = Chains(PAPER, layout), cell_of(PAPER, layout, "tab_cifar10", "cifar10_imle_rtm", "is")
+    assert chains.origin(sheet, cell).startswith("IS could not be computed where it was measured; `rtm doctor`")
+
+
+def test_a_story_is_that_of_its_cell(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    chains, sheet = Chains(PAPER, layout), build(PAPER, layout, "tab_cifar10")
+    cells = {(cell.row, cell.column): chains.origin(sheet, cell) for cell in sheet.cells}
+    assert cells["cifar10_stylegan2", "fid"].startswith("Published, not measured here: Karras et al. 2020")
+    assert cells["cifar10_stylegan2", "recall"].startswith("Not reported by its source: Karras et al. 2020")
+    made = f"`snakemake --profile slurm -- {layout.table('tab_cifar10')}`"
+    assert cells["cifar10_imle_rtm", "fid"] == f"Not measured yet; {made} measures it."
+
+
+def test_a_mean_of_published_numbers_is_told_as_that(reproduced: Layout) -> None:
+    sheet = build(PAPER, reproduced, "tab_fid")
+    cell = cell_of(PAPER, reproduced, "tab_fid", "average", "fastgan")
+    told = Chains(PAPER, reproduced).origin(sheet, cell)
+    assert told == "The mean of the published rows above, computed here."
+    assert [each.row for each in sheet.averaged(cell)] == [line.id for line in sheet.lines[:-1]]
+    with open(reproduced.table("tab_fid", ".csv")) as file:
+        sources = {(row["row"], row["column"]): row["source"] for row in csv.DictReader(file)}
+    assert sources["average", "fastgan"].startswith("mean of RS-IMLE project page")
+    assert sources["average", "imle_rtm"].startswith("mean of obama_imle_rtm; grumpy_cat_imle_rtm")
 
 
 def test_published_numbers_are_never_shown_as_ours(reproduced: Layout) -> None:

@@ -95,6 +95,16 @@ def test_a_number_that_is_no_longer_the_results_is_told(capsys: pytest.CaptureFi
     assert "it shows 90.0: render it again" in told(capsys)
 
 
+def test_a_table_that_was_changed_or_deleted_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path(TABLE).write_text(Path(TABLE).read_text().replace("90.0", "9.0"))
+    assert f"{TABLE} is not the recorded one" in told(capsys)
+    for suffix in (".tex", ".lineage.json"):
+        Path(TABLE).with_suffix(suffix).unlink()
+    assert f"{TABLE} is not here" in told(capsys)
+    Path("demo/lineage/table/tab_digits_halt_sweep.json").unlink()
+    assert "nobody signed for it" in told(capsys)
+
+
 def test_a_number_without_a_chain_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     Path("demo/lineage/train/digits_rtm/seed1.json").unlink()
     with pytest.raises(UserError, match="A number without a chain: nobody signed for demo/train/digits_rtm/seed1"):
@@ -113,7 +123,10 @@ def test_others_numbers_have_a_source_and_gaps_a_command(capsys: pytest.CaptureF
     lineage(["reports/tab_cifar10.tex"], cell=["cifar10_ddpm", "fid"])
     assert "Published, not measured here: the paper's Table 1" in capsys.readouterr().out
     lineage(["reports/tab_cifar10.csv"], cell=["cifar10_imle_rtm", "fid"])
-    assert "`snakemake --profile slurm reports/tab_cifar10.tex` measures it" in capsys.readouterr().out
+    assert "`snakemake --profile slurm -- reports/tab_cifar10.tex` measures it" in capsys.readouterr().out
+    lineage(["reports/tab_fid.tex"], cell=["average", "fastgan"])
+    mean = capsys.readouterr().out
+    assert "The mean of the published rows above, computed here.\n  obama 41.1\n" in mean and "  shells 120.9" in mean
     with pytest.raises(UserError, match="A cell is one of a table"):
         lineage(["reports/figures/fig_hero.pdf"], cell=["x", "y"])
 

@@ -21,7 +21,7 @@ class Published(Strict):
     source: str  # who measured them and where they stand
     cite: str | None = None  # BibTeX key of the method ...
     reference: str | None = None  # ... and what it stands for
-    quoted: bool = False  # the method's own publication says so: a dagger; otherwise re-evaluated by the paper
+    quoted: bool = False  # from a publication: a dagger; otherwise evaluated by the paper's authors
     values: dict[Metric, float]
 
 

@@ -12,12 +12,22 @@ from rtm.config import Config
 from rtm.config.loading import pick
 from rtm.config.reports import COST_METRICS, Better, CellPart, Column, Group, Metric, Published, Row, Table
 from rtm.errors import UserError
-from rtm.files import read_json
+from rtm.files import making, read_json
 from rtm.layout import Layout
 from rtm.reports.summary import Summary, summarise
 
 State = Literal["measured", "evaluated", "published", "missing", "unreported"]
 Mark = Literal["best", "second"]
+TITLES: Mapping[Metric, str] = {
+    "fid": "FID",
+    "is": "Inception Score",
+    "precision": "precision",
+    "recall": "recall",
+    "density": "density",
+    "coverage": "coverage",
+    "time_ms": "time per image (ms)",
+    "mapper_parameters": "parameters of the mapper",
+}
 UNITS: Mapping[str, float] = {"": 1.0, "k": 1e3, "M": 1e6}
 
 
@@ -34,6 +44,15 @@ class Cell:
     spread: str = ""  # the standard deviation as shown
     mark: Mark | None = None
     paper: float | None = None  # what the paper reports for the same cell
+
+    @property
+    def measurable(self) -> bool:
+        """Whether a file of its own fills it; averages and published numbers have none."""
+        return bool(self.part.experiment or self.part.foreign)
+
+    def uncomputed(self, layout: Layout) -> bool:
+        """Whether it is missing although its experiment was measured."""
+        return self.state == "missing" and self.measurable and results(layout, self.part).exists()
 
     @property
     def shown(self) -> float:
@@ -77,15 +96,15 @@ class Sheet:
     def cells(self) -> list[Cell]:
         return [cell for line in self.lines for cell in line.cells]
 
+    def averaged(self, mean: Cell) -> list[Cell]:
+        """The cells whose mean is shown."""
+        named = (cell for cell in self.cells if cell.measurable or cell.part.published)
+        return [cell for cell in named if (cell.column, cell.part.metric) == (mean.column, mean.part.metric)]
+
     def gaps(self, layout: Layout) -> dict[str, Path]:
         """Experiments and others' images with a cell that is missing, each with the file that would fill it."""
-        gaps = {}
-        for part in (cell.part for cell in self.cells if cell.state == "missing"):
-            if part.experiment:
-                gaps[part.experiment] = layout.summary(part.experiment)
-            elif part.foreign:
-                gaps[part.foreign] = layout.foreign(part.foreign, str(part.protocol))
-        return gaps
+        missing = (cell.part for cell in self.cells if cell.state == "missing" and cell.measurable)
+        return {str(part.experiment or part.foreign): results(layout, part) for part in missing}
 
 
 def build(config: Config, layout: Layout, name: str) -> Sheet:
@@ -104,7 +123,7 @@ def build(config: Config, layout: Layout, name: str) -> Sheet:
         if part.published:
             return _filled(blank, table, column, "published", _published(config, part.published, part))
         if part.foreign:
-            return _evaluated(blank, table, column, layout.foreign(part.foreign, str(part.protocol)))
+            return _evaluated(blank, table, column, results(layout, part))
         return _measured(blank, table, column, summary(str(part.experiment)))
 
     def line(group: Group, row: Row) -> Line:
@@ -127,20 +146,26 @@ def read_summary(config: Config, layout: Layout, experiment: str) -> Summary | N
         return None
     summary: Summary = read_json(path)
     if summary != summarise(config, layout, experiment):
-        raise UserError(f"{path} is older than the files beside it; make it again with `snakemake -f {path}`.")
+        raise UserError(f"{path} is older than the files beside it; make it again with `{making(path, '-f')}`.")
     return summary
+
+
+def results(layout: Layout, part: CellPart) -> Path:
+    """The file that fills a cell that is measured here."""
+    if part.foreign:
+        return layout.foreign(part.foreign, str(part.protocol))
+    return layout.summary(str(part.experiment))
 
 
 def sources(config: Config, layout: Layout, part: CellPart) -> list[Path]:
     """The files that a measured cell stands on, the summary first."""
-    if part.foreign:
-        return [layout.foreign(part.foreign, str(part.protocol))]
-    assert part.experiment is not None
-    summary = layout.summary(part.experiment)
+    first = results(layout, part)
+    if part.experiment is None:
+        return [first]
     if str(part.section).startswith("latency"):
-        return [summary, layout.latency(part.experiment)]
+        return [first, layout.latency(part.experiment)]
     seeds = config.experiment(part.experiment).seeds
-    return [summary, *(layout.metrics(part.experiment, str(part.protocol), seed) for seed in seeds)]
+    return [first, *(layout.metrics(part.experiment, str(part.protocol), seed) for seed in seeds)]
 
 
 def format_number(value: float, column: Column, table: Table) -> str:

@@ -11,10 +11,18 @@ from rtm.files import digest_of_all
 from rtm.layout import Layout
 from rtm.lineage import JSON, Ledger
 from rtm.pipeline import Job, jobs
-from rtm.reports.cells import Cell, Sheet
-from rtm.reports.notes import command
+from rtm.reports.cells import Cell, Sheet, State
+from rtm.reports.notes import measuring, not_computed
 
 KINDS = {"summary": "summary", "evaluate": "metrics", "foreign": "metrics", "latency": "latency", "train": "checkpoint"}
+EACH = "The mean of the rows above, each of which has its own chain."
+MEANS: Mapping[State, str] = {
+    "measured": EACH,
+    "evaluated": EACH,
+    "published": "The mean of the published rows above, computed here.",
+    "missing": "No mean: not all rows above are measured.",
+    "unreported": "No mean: not all rows above are reported.",
+}
 OF_SAMPLES = "sample."  # where a metrics file's receipt keeps the parameters of its samples
 
 
@@ -44,15 +52,23 @@ class Chains:
         part = cell.part
         if part.published:
             entry = self.config.params.published[part.published]
-            return " ".join([f"Published, not measured here: {entry.source}.", *_sentence(entry.reference)])
+            said = "Published, not measured here" if cell.state == "published" else "Not reported by its source"
+            return " ".join([f"{said}: {entry.source}.", *_sentence(entry.reference)])
+        if not cell.measurable:
+            return MEANS[cell.state]
         if cell.value is None:
-            return f"Not measured yet; `{command(self.config, self.layout, sheet)}` measures it."
+            return self._gap(sheet, cell)
         if part.foreign:
             return f"Measured here on images that others generated: {self.config.params.foreign[part.foreign].source}."
-        if part.experiment is None:
-            return "The mean of the rows above, each of which has its own chain."
-        seeds = len(self.config.experiment(part.experiment).seeds)
+        seeds = len(self.config.experiment(str(part.experiment)).seeds)
         return "Measured here" + (f": mean ± standard deviation over {seeds} seeds." if cell.spread else ".")
+
+    def _gap(self, sheet: Sheet, cell: Cell) -> str:
+        if cell.state == "unreported":
+            return "Not measured: images of others do not tell what they cost."
+        if cell.uncomputed(self.layout):
+            return not_computed(sheet, [cell])
+        return f"Not measured yet; `{measuring(self.config, self.layout, sheet)}` measures it."
 
     def of(self, part: CellPart) -> list[Link]:
         """The chain of a measured cell, from the summary to the data; a job that nobody signed for is an error."""

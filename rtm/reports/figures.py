@@ -47,7 +47,7 @@ def render_figure(config: Config, layout: Layout, name: str) -> list[Path]:
     names = labels([config.experiment(experiment) for experiment in figure.experiments])
     with matplotlib.rc_context(STYLE):
         if figure.kind in MOSAICS:
-            galleries = [read_gallery(layout.gallery(key, config.experiment(key).seeds[0])) for key in names]
+            galleries = [read_gallery(config, layout, key) for key in names]
             canvas = _arranged(figure, MOSAICS[figure.kind](figure, list(names.values()), galleries))
         else:
             canvas = Canvas(figsize=(WIDTH, 0.42 * WIDTH), layout="constrained")

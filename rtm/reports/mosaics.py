@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from rtm.config import Config
 from rtm.config.reports import Figure
 from rtm.errors import UserError
+from rtm.layout import Layout
+from rtm.reports.commands import command
 
 Images = NDArray[np.uint8]
 WIDTH = 6.75  # inches of a page's text
@@ -26,10 +28,11 @@ class Panel:
     row_labels: tuple[tuple[float, str], ...] = ()  # centre of the row in pixels, and its name
 
 
-def read_gallery(path: Path) -> dict[str, Images]:
+def read_gallery(config: Config, layout: Layout, name: str) -> dict[str, Images]:
     """The images of an experiment that figures may show: samples, slerp, queries, neighbours."""
+    path = layout.gallery(name, config.experiment(name).seeds[0])
     if not path.exists():
-        raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.")
+        raise UserError(f"{path} does not exist; make it first with `{command(config, path, [name])}`.")
     with np.load(path, allow_pickle=False) as file:
         return {key: file[key] for key in file.files}
 

@@ -1,24 +1,42 @@
 """What a reader of a table must know: how values are marked, whose they are, what is missing and how to get it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from rtm.config import Config
+from rtm.config.reports import COST_METRICS
+from rtm.files import read_json
 from rtm.layout import Layout
-from rtm.reports.cells import Sheet
+from rtm.reports.cells import TITLES, Cell, Sheet, sources
+from rtm.reports.commands import command
+from rtm.reports.latex import plain
 
 SCOPES = {"column": "of each column", "row": "of each row", "group": "of each column within its group"}
 
 
 def notes(config: Config, layout: Layout, sheet: Sheet) -> list[str]:
     """Sentences in plain text; `...` is code, and ∗ and † are the marks used in the table."""
-    return [*_marks(sheet), *_origins(config, sheet), *_gaps(config, layout, sheet)]
+    return [*_marks(sheet), *_origins(config, layout, sheet), *_gaps(config, layout, sheet)]
 
 
-def command(config: Config, layout: Layout, sheet: Sheet) -> str:
+def stands_in(config: Config) -> bool:
+    """Whether the scale replaces the datasets, so that its numbers compare with nobody's."""
+    return "datasets" in config.scale.overrides
+
+
+def measuring(config: Config, layout: Layout, sheet: Sheet) -> str:
     """What measures the cells that are missing."""
-    experiments = (config.experiments[name] for name in sheet.gaps(layout) if name in config.experiments)
-    gpus = any(experiment.recipe.resources.gpus for experiment in experiments)
-    return f"snakemake {'--profile slurm' if gpus else '--cores all'} {layout.table(sheet.name)}"
+    return command(config, layout.table(sheet.name), sheet.gaps(layout))
+
+
+def not_computed(sheet: Sheet, cells: Iterable[Cell]) -> str:
+    """Why cells are missing although they were measured, by the titles that the reader sees."""
+    columns = {column.id: column for column in sheet.table.columns}
+    named = ((columns[cell.column], cell.part.metric) for cell in cells)
+    titles = dict.fromkeys(
+        plain(column.title) if column.metric else TITLES[metric] for column, metric in named if metric
+    )
+    return f"{', '.join(titles)} could not be computed where it was measured; `rtm doctor` says what is needed."
 
 
 def _marks(sheet: Sheet) -> Iterator[str]:
@@ -33,19 +51,34 @@ def _marks(sheet: Sheet) -> Iterator[str]:
     if any(cell.state == "evaluated" for cell in sheet.cells):
         yield "‡: measured here on images that others generated."
     if any(line.dagger for line in sheet.lines):
-        yield "†: as the method's own publication reports it."
+        yield "†: quoted from a publication, not evaluated by the paper's authors."
 
 
-def _origins(config: Config, sheet: Sheet) -> Iterator[str]:
+def _origins(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
     measured = [cell for cell in sheet.cells if cell.state in ("measured", "evaluated")]
     seeds = {len(config.experiment(cell.part.experiment).seeds) for cell in measured if cell.part.experiment}
     if seeds and max(seeds) > 1:
         number = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
         yield f"Mean ± standard deviation over {number} seeds."
-    for protocol in dict.fromkeys(cell.part.protocol for cell in measured if cell.part.protocol):
-        yield f"Protocol {protocol}: {config.params.protocols[protocol].title}."
+    behind = [cell for cell in measured if cell.measurable]
+    for protocol in dict.fromkeys(cell.part.protocol for cell in behind if cell.part.metric not in COST_METRICS):
+        files = _files(config, layout, (cell for cell in behind if cell.part.protocol == protocol))
+        samples = " or ".join(
+            f"{number:,}" for number in sorted({file["samples"] for file in files if "samples" in file})
+        )
+        yield f"Protocol {protocol}, {samples} samples: {config.params.protocols[str(protocol)].title}."
+    timed = _files(config, layout, (cell for cell in behind if cell.part.metric == "time_ms"))
+    if settings := dict.fromkeys(f"{file['device']}, batch {file['batch']}" for file in timed if "device" in file):
+        yield f"Time per image: {'; '.join(settings)}."
     if config.scale_name != "paper":
-        yield f"Scale: {config.scale_name}."
+        replaced = ": small stand-ins for data and models; titles and captions are those of the paper scale"
+        yield f"Scale: {config.scale_name}{replaced if stands_in(config) else ''}."
+
+
+def _files(config: Config, layout: Layout, cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """What measured cells stand on, each file once: they tell under which conditions."""
+    paths = dict.fromkeys(path for cell in cells for path in sources(config, layout, cell.part))
+    return [read_json(path) for path in paths]
 
 
 def _gaps(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
@@ -53,9 +86,6 @@ def _gaps(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
     absent = [name for name, path in gaps.items() if not path.exists()]
     if absent:
         some = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
-        yield f"∗: not measured yet ({some}); `{command(config, layout, sheet)}` measures it."
-    present = [name for name in gaps if name not in absent]
-    if present:
-        missing = (cell.part for cell in sheet.cells if cell.state == "missing")
-        metrics = dict.fromkeys(str(part.metric) for part in missing if (part.experiment or part.foreign) in present)
-        yield f"∗: {', '.join(metrics)} could not be computed where it was measured; `rtm doctor` says what is needed."
+        yield f"∗: not measured yet ({some}); `{measuring(config, layout, sheet)}` measures it."
+    if uncomputed := [cell for cell in sheet.cells if cell.uncomputed(layout)]:
+        yield f"∗: {not_computed(sheet, uncomputed)}"

@@ -18,10 +18,11 @@ from rtm.files import write_text
 from rtm.layout import Layout
 from rtm.reports.cells import Cell, Line, Sheet, build, format_number
 from rtm.reports.chain import Chains, Link
+from rtm.reports.commands import drawing
 from rtm.reports.latex import plain
-from rtm.reports.notes import notes
+from rtm.reports.notes import notes, stands_in
 from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
-from rtm.reports.tables import ARROWS, is_measurable, label_spans
+from rtm.reports.tables import ARROWS, label_spans
 from rtm.status import RunStatus, duration
 
 IMAGE_WIDTH = 1400  # pixels: twice what the page shows
@@ -99,7 +100,8 @@ def write_page(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> Pat
         sheets=sheets,
         notes={sheet.name: notes(config, layout, sheet) for sheet in sheets},
         spans={sheet.name: label_spans(sheet) for sheet in sheets},
-        compared=[sheet for sheet in sheets if any(cell.paper is not None for cell in sheet.cells)],
+        compared=[] if stands_in(config) else [sheet for sheet in sheets if compared_lines(sheet)],
+        stands_in=stands_in(config),
         story=stories.name,
         stories=stories.all,
         drawings=[_drawing(config, layout, name) for name in config.figures],
@@ -183,15 +185,16 @@ class _Stories:
     def name(self, sheet: Sheet, cell: Cell) -> str:
         part = cell.part
         if part.published:
-            return f"published-{part.published}"
+            return f"{cell.state}-{part.published}"
         if named := part.experiment or part.foreign:
             kind = "latency" if str(part.section).startswith("latency") else part.protocol
-            return f"{'missing' if cell.value is None else 'chain'}-{named}-{kind}"
+            metric = f"-{part.metric}" if cell.uncomputed(self.chains.layout) else ""
+            return f"{cell.state if cell.value is None else 'chain'}-{named}-{kind}{metric}"
         return f"mean-{sheet.name}-{cell.row}-{cell.column}"
 
     def _story(self, name: str, sheet: Sheet, cell: Cell) -> Story:
         story = Story(name, name.partition("-")[2].replace("-", ", "), self.chains.origin(sheet, cell))
-        if cell.value is None or not is_measurable(cell):
+        if cell.value is None or not cell.measurable:
             return story
         try:
             return replace(story, links=tuple(self.chains.of(cell.part)))
@@ -210,9 +213,8 @@ def _log(layout: Layout, run: RunStatus) -> str:
 
 def _drawing(config: Config, layout: Layout, name: str) -> Drawing:
     figure, path = config.figures[name], layout.figure(name, ".png")
-    made = f"snakemake --cores all -- {layout.figure(name)}"
     source, size = _inlined(path) if path.exists() else (None, (0, 0))
-    return Drawing(name, figure.title, figure.caption, source, size, made)
+    return Drawing(name, figure.title, figure.caption, source, size, drawing(config, layout, name, figure))
 
 
 def _inlined(path: Path) -> tuple[str, tuple[int, int]]:

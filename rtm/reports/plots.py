@@ -1,12 +1,13 @@
 """Figures of numbers: training curves, sweeps over H, precision against recall."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from rtm.config import Config, Experiment
@@ -14,7 +15,8 @@ from rtm.config.experiments import Recursive
 from rtm.config.reports import Figure
 from rtm.errors import UserError
 from rtm.layout import Layout
-from rtm.reports.cells import Line, build, read_summary
+from rtm.reports.cells import TITLES, Line, build, read_summary
+from rtm.reports.commands import command
 from rtm.reports.latex import plain
 
 # Okabe and Ito's colours, told apart by colour-blind readers too; line styles and markers repeat the distinction
@@ -22,16 +24,10 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#777777"
-TITLES = {
-    "fid": "FID",
-    "is": "Inception Score",
-    "precision": "precision",
-    "recall": "recall",
-    "density": "density",
-    "coverage": "coverage",
-    "time_ms": "time per image (ms)",
-    "mapper_parameters": "parameters of the mapper",
-}
+SHARES = ("rejected", "precision", "recall")
+WIDER = 1.7  # how much wider than high the axes of precision against recall are
+DIRECTIONS = 24  # in which a label may stand from its point
+Points = NDArray[np.float64]  # (number, 2)
 
 
 def curves(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
@@ -55,9 +51,8 @@ def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names:
         experiment = config.experiment(name)
         summary = read_summary(config, layout, name)
         if summary is None:
-            raise UserError(
-                f"{layout.summary(name)} does not exist; make it first with `snakemake -- {layout.summary(name)}`."
-            )
+            made = command(config, layout.summary(name), [name])
+            raise UserError(f"{layout.summary(name)} does not exist; make it first with `{made}`.")
         if not experiment.sweep:
             raise UserError(f"{name} has no sweep over H to show; give it one in params/.")
         for axes, metric in zip(panels, figure.metrics, strict=True):
@@ -80,7 +75,8 @@ def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Fig
     sheet = build(config, layout, str(figure.table))
     found = [(line, point) for line in sheet.lines if (point := _point(line)) is not None]
     if not any(line.cells[0].state == "measured" for line, _ in found):
-        raise UserError(f"Nothing of {figure.table} is measured; make `{layout.table(str(figure.table))}` first.")
+        made = command(config, layout.table(sheet.name), figure.experiments)
+        raise UserError(f"Nothing of {figure.table} is measured; make it first with `{made}`.")
     axes = canvas.add_subplot()
     measured = 0
     for line, (recall, precision) in found:
@@ -94,7 +90,7 @@ def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Fig
     axes.margins(0.08)
     axes.set_xlabel("recall")
     axes.set_ylabel("precision")
-    _numbered(axes, np.array([point for _, point in found]))
+    _numbered(axes, np.array([point for _, point in found]), [line.get_markersize() for line in axes.lines])
     rows = [f"{number}  {plain(line.title)}" for number, (line, _) in enumerate(found, 1)]
     axes.text(1.02, 1.0, "\n".join(rows), transform=axes.transAxes, va="top", fontsize=7, linespacing=1.35)
 
@@ -102,7 +98,7 @@ def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Fig
 def _training(
     canvas: Canvas, config: Config, layout: Layout, names: Mapping[str, str], x: str, columns: Mapping[str, str]
 ) -> None:
-    logs = {name: _logs(config.experiment(name), layout) for name in names}
+    logs = {name: _logs(config, layout, config.experiment(name)) for name in names}
     shown = [column for column in columns if any(column in log and log[column].notna().any() for log in _flat(logs))]
     if not shown:
         raise UserError(f"The training curves of {', '.join(names)} have none of {', '.join(columns)}.")
@@ -110,9 +106,13 @@ def _training(
     for axes, column in zip(_panels(canvas, len(shown)), shown, strict=True):
         for place, (name, label) in enumerate(names.items()):
             present = [log[[x, column]].dropna().drop_duplicates(x) for log in logs[name] if column in log]
-            _seeds(axes, present, x, divisor, place, label)
+            _seeds(axes, [log for log in present if len(log)], x, divisor, place, label)
         axes.set_xlabel(unit)
         axes.set_ylabel(columns[column])
+        if x == "rounds":
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        if column in SHARES:
+            axes.set_ylim(bottom=0)
         if column == "loss":
             axes.set_yscale("log", subs=(2, 5))
             axes.yaxis.set_major_formatter("{x:g}")
@@ -122,24 +122,26 @@ def _training(
 
 
 def _seeds(axes: Axes, logs: list[pd.DataFrame], x: str, divisor: float, place: int, label: str) -> None:
-    """Every seed thin, and their mean on a common grid of x."""
+    """Every seed thin, and their mean on a common grid of x; a marker where that is a single place."""
     if not logs:
         return
     runs = [(log[x].to_numpy(float) / divisor, log.iloc[:, 1].to_numpy(float)) for log in logs]
-    colour = COLOURS[place % len(COLOURS)]
     if len(runs) > 1:
         for xs, ys in runs:
-            axes.plot(xs, ys, color=colour, linewidth=0.5, alpha=0.4)
-    grid = np.linspace(max(xs[0] for xs, _ in runs), min(xs[-1] for xs, _ in runs), 200)
+            axes.plot(xs, ys, color=COLOURS[place % len(COLOURS)], linewidth=0.5, alpha=0.4)
+    first, last = max(xs[0] for xs, _ in runs), min(xs[-1] for xs, _ in runs)
+    style: dict[str, Any] = _style(place) | ({"marker": ""} if last > first else {"clip_on": False})
+    grid = np.linspace(first, last, 200 if last > first else 1)
     mean = np.mean([np.interp(grid, xs, ys) for xs, ys in runs], axis=0)
-    axes.plot(grid, mean, color=colour, linestyle=LINES[place % len(LINES)], linewidth=1.6, label=label)
+    axes.plot(grid, mean, linewidth=1.6, label=label, **style)
 
 
-def _logs(experiment: Experiment, layout: Layout) -> list[pd.DataFrame]:
+def _logs(config: Config, layout: Layout, experiment: Experiment) -> list[pd.DataFrame]:
     paths = [layout.curve(experiment.name, seed) for seed in experiment.seeds]
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.")
+            made = command(config, path, [experiment.name])
+            raise UserError(f"{path} does not exist; make it first with `{made}`.")
     return [pd.read_csv(path) for path in paths]
 
 
@@ -170,18 +172,49 @@ def _point(line: Line) -> tuple[float, float] | None:
     return None if recall is None or precision is None else (recall, precision)
 
 
-def _numbered(axes: Axes, points: NDArray[np.float64], rounds: int = 200) -> None:
-    """A number beside every point, pushed off the points and the other numbers."""
-    low, size = points.min(0), np.maximum(np.ptp(points, axis=0), 1e-9) / (1.7, 1.0)  # the axes are that much wider
-    fixed = (points - low) / size
-    angles = 2.4 * np.arange(len(points))  # start in different directions, always the same
-    labels = fixed + 0.05 * np.stack([np.cos(angles), np.sin(angles)], 1)
-    for _ in range(rounds):
-        others = np.concatenate([labels, fixed])
-        away = labels[:, None] - others[None]  # (labels, labels and points, 2)
-        distance = np.maximum(np.linalg.norm(away, axis=2, keepdims=True), 1e-6)
-        push = np.where(distance < 0.07, away / distance * (0.07 - distance) / 2, 0.0)
-        labels = labels + push.sum(1) - 0.02 * (labels - fixed)
-    for number, (label, point) in enumerate(zip(low + labels * size, points, strict=True), 1):
-        arrow = {"arrowstyle": "-", "linewidth": 0.4, "color": GREY, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate(str(number), point, label, fontsize=7, ha="center", va="center", arrowprops=arrow)
+def _numbered(axes: Axes, points: Points, sizes: Sequence[float]) -> None:
+    """A number beside every marker, with a leader that ends at the marker's edge."""
+    low, size = points.min(0), np.maximum(np.ptp(points, axis=0), 1e-9) / (WIDER, 1.0)
+    labels = low + place_labels((points - low) / size) * size
+    for number, (label, point, marker) in enumerate(zip(labels, points, sizes, strict=True), 1):
+        arrow = {"arrowstyle": "-", "linewidth": 0.4, "color": GREY, "shrinkA": 0, "shrinkB": marker / 2}
+        axes.annotate(str(number), point, label, fontsize=7, ha="center", va="center", zorder=1.5, arrowprops=arrow)
+
+
+def place_labels(points: Points, starts: int = 4, rounds: int = 10) -> Points:
+    """Where labels stand so that neither they nor their leaders meet others; the axes are as high as 1."""
+    angles = np.linspace(0, 2 * np.pi, DIRECTIONS, endpoint=False)
+    around = np.stack([np.cos(angles), np.sin(angles)], 1)
+    offsets = np.concatenate([radius * around for radius in (0.08, 0.11, 0.14, 0.18)])
+    outwards = np.argmax((points - points.mean(0)) @ around.T, axis=1)
+    found: list[tuple[float, int, Points]] = []
+    for start in range(starts):
+        chosen, costs = (outwards + DIRECTIONS // starts * start) % DIRECTIONS, np.zeros(len(points))
+        for _ in range(rounds):
+            before = chosen.copy()
+            for own in range(len(points)):
+                crowding = _crowding(points, points + offsets[chosen], own, points[own] + offsets)
+                chosen[own], costs[own] = crowding.argmin(), crowding.min()
+            if np.array_equal(chosen, before):
+                break
+        found.append((float(costs.sum()), start, points + offsets[chosen]))
+    return min(found)[2]
+
+
+def _crowding(points: Points, labels: Points, own: int, candidates: Points) -> NDArray[np.float64]:
+    """For each candidate how near its leader and itself come to other points, leaders and labels, and how far it is."""
+    along = np.linspace(0.2, 1.0, 8)[:, None]
+    others, theirs = np.delete(points, own, 0), np.delete(labels, own, 0)
+    leaders = others[:, None] + along * (theirs - others)[:, None]
+    leader = points[own] + along * (candidates[:, None] - points[own])  # (candidates, places, 2)
+    met = _nearness(leader, leaders.reshape(-1, 2), 0.045).sum(1) + 3 * _nearness(leader, others, 0.04).sum(1)
+    met += 3 * _nearness(candidates, np.concatenate([others, theirs]), 0.085)
+    outside = np.maximum(np.maximum(-candidates, candidates - (WIDER, 1.0)) - 0.05, 0).sum(1)
+    cost: NDArray[np.float64] = met + 5 * outside + 0.5 * np.linalg.norm(candidates - points[own], axis=1)
+    return cost
+
+
+def _nearness(places: Points, others: Points, within: float) -> NDArray[np.float64]:
+    distance = np.linalg.norm(places[..., None, :] - others, axis=-1)
+    nearness: NDArray[np.float64] = np.maximum(within - distance, 0).sum(-1)
+    return nearness

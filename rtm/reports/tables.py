@@ -11,7 +11,7 @@ from rtm.files import digest, read_json, write_json, write_text
 from rtm.layout import Layout
 from rtm.reports import latex
 from rtm.reports.cells import Block, Cell, Line, Sheet, build, sources
-from rtm.reports.notes import command, notes
+from rtm.reports.notes import measuring, notes
 
 ARROWS = {"higher": " ↑", "lower": " ↓", None: ""}
 SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
@@ -25,7 +25,7 @@ def render_table(config: Config, layout: Layout, name: str, available: bool = Fa
         some = absent[0] + (f" and {len(absent) - 1} more" if len(absent) > 1 else "")
         scale = "" if config.scale_name == "paper" else f" --scale {config.scale_name}"
         raise UserError(
-            f"{layout.table(name)} needs results of {some}; make them with `{command(config, layout, sheet)}`, "
+            f"{layout.table(name)} needs results of {some}; make them with `{measuring(config, layout, sheet)}`, "
             f"or show what is there with `rtm table {name} --available{scale}`."
         )
     told = notes(config, layout, sheet)
@@ -86,7 +86,7 @@ def to_frame(config: Config, sheet: Sheet) -> pd.DataFrame:
                 "shown": cell.text,
                 "mark": cell.mark,
                 "state": cell.state,
-                "source": cell.part.experiment or _source(config, cell),
+                "source": _source(config, sheet, cell),
                 "paper": cell.paper,
             }
         )
@@ -141,18 +141,19 @@ def _markdown_cell(cell: Cell) -> str:
 
 def _measured(sheet: Sheet) -> list[Cell]:
     """Cells with a file of their own: averages have none."""
-    return [cell for cell in sheet.cells if cell.state in ("measured", "evaluated") and is_measurable(cell)]
+    return [cell for cell in sheet.cells if cell.state in ("measured", "evaluated") and cell.measurable]
 
 
-def is_measurable(cell: Cell) -> bool:
-    return bool(cell.part.experiment or cell.part.foreign)
-
-
-def _source(config: Config, cell: Cell) -> str | None:
+def _source(config: Config, sheet: Sheet, cell: Cell) -> str:
     part = cell.part
     if part.foreign:
         return config.params.foreign[part.foreign].source
-    return config.params.published[part.published].source if part.published else None
+    if part.published:
+        return config.params.published[part.published].source
+    if part.experiment:
+        return part.experiment
+    averaged = dict.fromkeys(_source(config, sheet, each) for each in sheet.averaged(cell))
+    return f"mean of {'; '.join(averaged)}"
 
 
 def _file(path: Path) -> dict[str, Any]:
@@ -170,20 +171,15 @@ def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> d
         "value": cell.value,
         "std": cell.std,
     }
-    if is_measurable(cell):
-        own = {"foreign": part.foreign, "source": _source(config, cell)} if part.foreign else {}
-        entry |= own or {"experiment": part.experiment}
+    if cell.measurable:
+        own = {"experiment": part.experiment}
+        entry |= {"foreign": part.foreign, "source": _source(config, sheet, cell)} if part.foreign else own
         entry |= {"section": part.section}
         entry |= {"files": [str(path) for path in sources(config, layout, part)]} if cell.value is not None else {}
-        entry |= {"filled_by": command(config, layout, sheet)} if cell.value is None else {}
+        to_come = cell.state == "missing" and not cell.uncomputed(layout)
+        entry |= {"filled_by": measuring(config, layout, sheet)} if to_come else {}
     elif part.published:
-        entry |= {"published": part.published, "source": _source(config, cell)}
+        entry |= {"published": part.published, "source": _source(config, sheet, cell)}
     else:
-        entry |= {"mean_of": [other.row for other in sheet.cells if _averaged(other, cell)]}
+        entry |= {"mean_of": [other.row for other in sheet.averaged(cell)]}
     return entry | ({"paper": cell.paper} if cell.paper is not None else {})
-
-
-def _averaged(other: Cell, mean: Cell) -> bool:
-    """Whether a cell is one of those whose mean is shown."""
-    named = is_measurable(other) or other.part.published
-    return bool(named) and other.column == mean.column and other.part.metric == mean.part.metric

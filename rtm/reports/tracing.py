@@ -7,11 +7,11 @@ from rtm.config import load
 from rtm.errors import UserError
 from rtm.files import digest, read_json
 from rtm.layout import Layout
+from rtm.lineage import JSON
 from rtm.pipeline import Job
 from rtm.reports.cells import Cell, Sheet, build
 from rtm.reports.chain import Chains, Link
 from rtm.reports.latex import plain
-from rtm.reports.tables import is_measurable
 
 WIDTH = 88
 
@@ -25,13 +25,11 @@ def trace(table: Job, row: str, column: str) -> Iterator[str]:
     shown = cell.text + (f" ± {cell.spread}" if cell.spread else "")
     yield f"{layout.table(table.name)}: {cell.row} {cell.column} = {shown}"
     yield f"  {chains.origin(sheet, cell)}"
-    if cell.value is None or cell.part.published:
+    if not cell.measurable and not cell.part.published:
+        yield from (f"  {each.row} {each.text}" for each in sheet.averaged(cell))
+    if cell.value is None or not cell.measurable:
         return
-    if not is_measurable(cell):
-        averaged = [each for each in sheet.cells if each.column == cell.column and is_measurable(each)]
-        yield from (f"  {each.row} {each.text}" for each in averaged if each.part.metric == cell.part.metric)
-        return
-    links = [_rendered(layout, sheet, cell), *chains.of(cell.part)]
+    links = [_rendered(chains, sheet, cell), *chains.of(cell.part)]
     for seed, of_seed in groupby(links, key=lambda link: link.seed):
         yield "" if seed is None else f"  seed {seed}"
         for link in of_seed:
@@ -51,15 +49,23 @@ def find_cell(sheet: Sheet, row: str, column: str) -> Cell:
     return lines[0].cells[places[0]]
 
 
-def _rendered(layout: Layout, sheet: Sheet, cell: Cell) -> Link:
-    """The table itself: whether it shows this number, from the files as they are."""
-    recorded = read_json(layout.table(sheet.name, ".lineage.json"))
-    (then,) = [each for each in recorded["cells"] if (each["row"], each["column"]) == (cell.row, cell.column)]
-    files = {path: recorded["files"][path]["sha256"] for path in then.get("files", [])}
-    told = [f"{path} is not what it was rendered from" for path, known in files.items() if digest(path) != known]
-    if then["shown"] != cell.text:
-        told.append(f"it shows {then['shown']}: render it again")
-    return Link("table", str(layout.table(sheet.name)), told=tuple(told))
+def _rendered(chains: Chains, sheet: Sheet, cell: Cell) -> Link:
+    """The table itself: whether it is the one that was made, and shows this number from the files as they are."""
+    job, recorded = chains.graph[f"table/{sheet.name}"], chains.layout.table(sheet.name, ".lineage.json")
+    told = [f"{path} is not here" for path in job.outputs if not path.exists()]
+    told += chains.ledger.untrue(job) if chains.ledger.receipt(job) else ["nobody signed for it"]
+    told += _outdated(read_json(recorded), cell) if recorded.exists() else []
+    return Link("table", str(job.outputs[0]), told=tuple(told))
+
+
+def _outdated(recorded: JSON, cell: Cell) -> Iterator[str]:
+    named = (each for each in recorded["cells"] if (each["row"], each["column"]) == (cell.row, cell.column))
+    then: JSON = next(named, {})
+    for path in then.get("files", []):
+        if digest(path) != recorded["files"][path]["sha256"]:
+            yield f"{path} is not what it was rendered from"
+    if then.get("shown") != cell.text:
+        yield f"it shows {then.get('shown', 'no such cell')}: render it again"
 
 
 def _told(link: Link) -> Iterator[str]:

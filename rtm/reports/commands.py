@@ -1,0 +1,20 @@
+"""What a reader can run to get what is not there."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rtm.config import Config
+from rtm.config.reports import Figure
+from rtm.files import making
+from rtm.layout import Layout
+
+
+def command(config: Config, target: Path, experiments: Iterable[str]) -> str:
+    """What makes a target, on a cluster if one of these experiments takes GPUs; other names count for nothing."""
+    known = (config.experiments[name] for name in experiments if name in config.experiments)
+    return making(target, gpus=any(experiment.recipe.resources.gpus for experiment in known))
+
+
+def drawing(config: Config, layout: Layout, name: str, figure: Figure) -> str:
+    table = config.params.tables[figure.table].experiments() if figure.table else []
+    return command(config, layout.figure(name), [*figure.experiments, *table])
