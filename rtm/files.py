@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from safetensors import safe_open
+
 from rtm.errors import UserError
 
 LEFT_BEHIND = 24 * 3600.0  # seconds after which a temporary folder is that of a process that was killed
@@ -116,6 +118,13 @@ def read_json(path: Path | str) -> Any:
         raise UserError(f"{path} does not exist; make it first with `snakemake -- {path}`.") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
+
+
+def checkpoint_metadata(checkpoint: Path) -> dict[str, Any]:
+    """What a weights file tells of itself."""
+    with safe_open(checkpoint, "numpy") as file:
+        described: dict[str, Any] = json.loads(file.metadata()["rtm"])
+    return described
 
 
 def unprotect(path: Path) -> None:

@@ -20,8 +20,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from rtm.errors import UserError
-from rtm.files import digest, read_json, write_json
+from rtm.files import checkpoint_metadata, digest, read_json, write_json
 from rtm.layout import Layout, saved_states
 from rtm.meaning import meaning
 from rtm.pipeline import Job
@@ -240,7 +242,9 @@ def recorded(job: Job) -> Iterator[Recording]:
 
 
 def refuse_lost(ledger: Ledger, job: Job) -> None:
-    """Keep a finished training from being done again because its weights are elsewhere or were changed here."""
+    """Keep a finished training from being done again because its weights or its receipt are elsewhere or changed."""
+    if job.stage == "train" and ledger.receipt(job) is None and _is_trained(ledger, job):
+        raise UserError(f"{job.id} is trained, but it {unsigned(job)}, or delete {job.outputs[0]} to train it again.")
     if job.stage != "train" or ledger.state(job) not in (State.ABSENT, State.CHANGED):
         return
     if ledger.state(job) is State.CHANGED or not _can_finish(ledger, job):
@@ -249,6 +253,19 @@ def refuse_lost(ledger: Ledger, job: Job) -> None:
             f"{job.id} is finished, but {'; '.join(ledger.why(job))}: bring it back with `dvc checkout {folder}` or "
             f"`dvc pull {folder}`, or delete {job.receipt} to train it again."
         )
+
+
+def unsigned(job: Job) -> str:
+    """What to do about an output without a receipt."""
+    return f"has no receipt: bring it back with `git checkout -- {job.receipt}` or `dvc checkout {job.receipt.parent}`"
+
+
+def _is_trained(ledger: Ledger, job: Job) -> bool:
+    """Whether the weights here say that they are of exactly this training, with no save to write them from again."""
+    with suppress(OSError, SafetensorError, KeyError, TypeError, ValueError):
+        run = checkpoint_metadata(job.outputs[0])["run"]
+        return bool(run == ledger.fingerprint(job)) and not _can_finish(ledger, job)
+    return False
 
 
 def _can_finish(ledger: Ledger, job: Job) -> bool:

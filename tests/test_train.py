@@ -21,7 +21,8 @@ from torch import Tensor
 from rtm import sampling
 from rtm.devices import check_devices
 from rtm.errors import UserError
-from rtm.generator import checkpoint_metadata, draw, load_generator
+from rtm.files import checkpoint_metadata
+from rtm.generator import draw, load_generator
 from rtm.methods import build_method
 from rtm.runs import Stopped
 from rtm.sampling import write_samples
