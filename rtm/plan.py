@@ -66,7 +66,10 @@ class Plan:
             if state is State.FRESH:
                 present = {name: [path for path in paths if Path(path).exists()] for name, paths in inputs.items()}
                 return self._ancient(present)
-            if state is State.ABSENT and (rule == "train" or not any(path.exists() for path in job.outputs)):
+            is_here = any(path.exists() for path in job.outputs)
+            if state is State.ABSENT and not is_here:
+                self._refuse_lost(job)
+            if state is State.ABSENT and (rule == "train" or not is_here):
                 return self._ancient(inputs)
             self._refuse_lost(job)
             self._refuse_impossible(job)
