@@ -136,7 +136,7 @@ class Ledger:
     def _differences(self, job: Job, receipt: JSON) -> list[str]:
         return [told for part in self.differences(job, receipt).values() for told in part]
 
-    def _other_results(self, job: Job, receipt: JSON) -> list[str]:
+    def other_results(self, job: Job, receipt: JSON) -> list[str]:
         """Differences that no refactoring makes: other values under the same name, null among them; other inputs."""
         old, new = receipt["parts"], self.parts(job)
         changes = [*_changes(old["params"], new["params"]), *_changes(old["inputs"], new["inputs"])]
@@ -185,21 +185,24 @@ class Ledger:
             return False
         if receipt is None:
             raise UserError(f"{job.id} was never made, so there is nothing to accept. {self.advice(job)}")
-        if told := [*self._untrue(job, receipt), *self.changed_outputs(receipt), *self._other_results(job, receipt)]:
+        if told := [*self._untrue(job, receipt), *self.changed_outputs(receipt), *self.other_results(job, receipt)]:
             raise UserError(f"{job.id} cannot be accepted: {'; '.join(told)}. {self.advice(job)}")
-        trace = {
+        signed = {"fingerprint": self.fingerprint(job), "parts": self.parts(job)}
+        accepted = [*receipt.get("accepted", []), self.trace(job, receipt, reason)]
+        write_json(job.receipt, {**receipt, **signed, "accepted": accepted})
+        for memory in (self._receipts, self._states, self._parts):
+            memory.clear()
+        return True
+
+    def trace(self, job: Job, receipt: JSON, reason: str) -> JSON:
+        """What stays of an acceptance."""
+        return {
             "reason": reason,
             "changes": self._differences(job, receipt),
             "fingerprint": receipt["fingerprint"],
             "revision": _revision(),
             "time": _now(),
         }
-        signed = {"fingerprint": self.fingerprint(job), "parts": self.parts(job)}
-        accepted = [*receipt.get("accepted", []), trace]
-        write_json(job.receipt, {**receipt, **signed, "accepted": accepted})
-        for memory in (self._receipts, self._states, self._parts):
-            memory.clear()
-        return True
 
 
 @dataclass
@@ -207,6 +210,7 @@ class Recording:
     """A job that runs: its fingerprint, the receipt of an earlier run, and facts for the new one (GPU hours, say)."""
 
     fingerprint: str
+    parts: JSON
     before: JSON = field(default_factory=dict)
     facts: JSON = field(default_factory=dict)
 
@@ -218,7 +222,7 @@ def recorded(job: Job) -> Iterator[Recording]:
     _refuse_unknown_inputs(ledger, job)
     refuse_lost(ledger, job)
     before = ledger.receipt(job)
-    recording = Recording(ledger.fingerprint(job), before or {})
+    recording = Recording(ledger.fingerprint(job), ledger.parts(job), before or {})
     began = time.monotonic()
     yield recording
     seconds = time.monotonic() - began
@@ -270,8 +274,12 @@ def _is_trained(ledger: Ledger, job: Job) -> bool:
 
 def _can_finish(ledger: Ledger, job: Job) -> bool:
     """Whether a save of the training is here, from which its weights can be written again."""
-    run = Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
-    return any(path.exists() for path in saved_states(run))
+    return any(path.exists() for path in saved_states(run_folder(ledger, job)))
+
+
+def run_folder(ledger: Ledger, job: Job) -> Path:
+    """Where a training with the present parts keeps its state."""
+    return Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
 
 
 def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
