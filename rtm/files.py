@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 
 from rtm.errors import UserError
 
@@ -139,6 +139,13 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
         yield
     except UNREADABLE:
         raise UserError(f"{path} is damaged or of another kind; {remedy}.") from None
+
+
+def checkpoint_metadata(checkpoint: Path) -> dict[str, Any]:
+    """What a weights file tells of itself."""
+    with safe_open(checkpoint, "numpy") as file:
+        described: dict[str, Any] = json.loads(file.metadata()["rtm"])
+    return described
 
 
 def unprotect(path: Path) -> None:

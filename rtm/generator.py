@@ -4,13 +4,10 @@ Everything random about image i is a function of (seed, i): z, spatial noise and
 Two experiments with the same dim share the noise of image i.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -47,12 +44,6 @@ def load_generator(experiment: Experiment, checkpoint: Path, device: torch.devic
     except RuntimeError:
         raise UserError(f"{checkpoint} does not fit the parameters of {experiment.name}; train it again.") from None
     return generator.to(device).eval().requires_grad_(False)
-
-
-def checkpoint_metadata(checkpoint: Path) -> dict[str, Any]:
-    with safe_open(checkpoint, "pt") as file:
-        described: dict[str, Any] = json.loads(file.metadata()["rtm"])
-    return described
 
 
 def latents(seed: int, index: Tensor, dim: int) -> Tensor:

@@ -20,8 +20,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from rtm.errors import UserError
-from rtm.files import digest, making, read_json, write_json
+from rtm.files import checkpoint_metadata, digest, making, read_json, write_json
 from rtm.layout import Layout, saved_states
 from rtm.meaning import meaning
 from rtm.pipeline import Job
@@ -134,7 +136,7 @@ class Ledger:
     def _differences(self, job: Job, receipt: JSON) -> list[str]:
         return [told for part in self.differences(job, receipt).values() for told in part]
 
-    def _other_results(self, job: Job, receipt: JSON) -> list[str]:
+    def other_results(self, job: Job, receipt: JSON) -> list[str]:
         """Differences that no refactoring makes: other values under the same name, null among them; other inputs."""
         old, new = receipt["parts"], self.parts(job)
         changes = [*_changes(old["params"], new["params"]), *_changes(old["inputs"], new["inputs"])]
@@ -185,21 +187,24 @@ class Ledger:
             return False
         if receipt is None:
             raise UserError(f"{job.id} was never made, so there is nothing to accept. {self.advice(job)}")
-        if told := [*self._untrue(job, receipt), *self.changed_outputs(receipt), *self._other_results(job, receipt)]:
+        if told := [*self._untrue(job, receipt), *self.changed_outputs(receipt), *self.other_results(job, receipt)]:
             raise UserError(f"{job.id} cannot be accepted: {'; '.join(told)}. {self.advice(job)}")
-        trace = {
+        signed = {"fingerprint": self.fingerprint(job), "parts": self.parts(job)}
+        accepted = [*receipt.get("accepted", []), self.trace(job, receipt, reason)]
+        write_json(job.receipt, {**receipt, **signed, "accepted": accepted})
+        for memory in (self._receipts, self._states, self._parts):
+            memory.clear()
+        return True
+
+    def trace(self, job: Job, receipt: JSON, reason: str) -> JSON:
+        """What stays of an acceptance."""
+        return {
             "reason": reason,
             "changes": self._differences(job, receipt),
             "fingerprint": receipt["fingerprint"],
             "revision": _revision(),
             "time": _now(),
         }
-        signed = {"fingerprint": self.fingerprint(job), "parts": self.parts(job)}
-        accepted = [*receipt.get("accepted", []), trace]
-        write_json(job.receipt, {**receipt, **signed, "accepted": accepted})
-        for memory in (self._receipts, self._states, self._parts):
-            memory.clear()
-        return True
 
 
 @dataclass
@@ -207,6 +212,7 @@ class Recording:
     """A job that runs: its fingerprint, the receipt of an earlier run, and facts for the new one (GPU hours, say)."""
 
     fingerprint: str
+    parts: JSON
     before: JSON = field(default_factory=dict)
     facts: JSON = field(default_factory=dict)
 
@@ -218,7 +224,7 @@ def recorded(job: Job) -> Iterator[Recording]:
     _refuse_unknown_inputs(ledger, job)
     refuse_lost(ledger, job)
     before = ledger.receipt(job)
-    recording = Recording(ledger.fingerprint(job), before or {})
+    recording = Recording(ledger.fingerprint(job), ledger.parts(job), before or {})
     began = time.monotonic()
     yield recording
     seconds = time.monotonic() - began
@@ -242,7 +248,9 @@ def recorded(job: Job) -> Iterator[Recording]:
 
 
 def refuse_lost(ledger: Ledger, job: Job) -> None:
-    """Keep a finished training from being done again because its weights are elsewhere or were changed here."""
+    """Keep a finished training from being done again because its weights or its receipt are elsewhere or changed."""
+    if job.stage == "train" and ledger.receipt(job) is None and _is_trained(ledger, job):
+        raise UserError(f"{job.id} is trained, but it {unsigned(job)}, or delete {job.outputs[0]} to train it again.")
     if job.stage != "train" or ledger.state(job) not in (State.ABSENT, State.CHANGED):
         return
     if ledger.state(job) is State.CHANGED or not _can_finish(ledger, job):
@@ -253,10 +261,27 @@ def refuse_lost(ledger: Ledger, job: Job) -> None:
         )
 
 
+def unsigned(job: Job) -> str:
+    """What to do about an output without a receipt."""
+    return f"has no receipt: bring it back with `git checkout -- {job.receipt}` or `dvc checkout {job.receipt.parent}`"
+
+
+def _is_trained(ledger: Ledger, job: Job) -> bool:
+    """Whether the weights here say that they are of exactly this training, with no save to write them from again."""
+    with suppress(OSError, SafetensorError, KeyError, TypeError, ValueError):
+        run = checkpoint_metadata(job.outputs[0])["run"]
+        return bool(run == ledger.fingerprint(job)) and not _can_finish(ledger, job)
+    return False
+
+
 def _can_finish(ledger: Ledger, job: Job) -> bool:
     """Whether a save of the training is here, from which its weights can be written again."""
-    run = Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
-    return any(path.exists() for path in saved_states(run))
+    return any(path.exists() for path in saved_states(run_folder(ledger, job)))
+
+
+def run_folder(ledger: Ledger, job: Job) -> Path:
+    """Where a training with the present parts keeps its state."""
+    return Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
 
 
 def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:

@@ -9,6 +9,7 @@ from rtm import dvcfile
 from rtm.errors import UserError
 from rtm.lineage import Ledger, State
 from rtm.pipeline import Job, every_job, find
+from rtm.unfinished import take_over
 
 USAGE = """\
 rtm lineage FILE                        what a file was made from, by which job, where and when
@@ -55,12 +56,16 @@ def why(jobs: list[Job]) -> None:
 
 
 def accept(jobs: list[Job], reason: str) -> None:
-    """Sign for everything stale behind the jobs that was made once."""
+    """Sign for everything stale behind the jobs that was made once, or begun."""
     ledger = Ledger()
-    signed = [job for job in _behind(jobs) if ledger.receipt(job) and ledger.accept(job, reason)]
+    begun = {job.id: run for job in _behind(jobs) if (run := take_over(ledger, job, reason))}
+    made = [job for job in _behind(jobs) if ledger.receipt(job) and job.id not in begun]
+    signed = [job for job in made if ledger.accept(job, reason)]
+    for name, run in begun.items():
+        print(f"{name}: goes on from {run}")
     for job in signed:
         print(f"{job.receipt}: signed")
-    if not signed:
+    if not (signed or begun):
         print("Nothing was stale.")
 
 

@@ -18,7 +18,7 @@ from rtm.config.experiments import Resources
 from rtm.devices import check_devices
 from rtm.errors import UserError
 from rtm.files import unprotect
-from rtm.lineage import Ledger, State, refuse_lost
+from rtm.lineage import Ledger, State, refuse_lost, unsigned
 from rtm.pipeline import LIGHT, Job, every_job
 from rtm.slurm import Queued, comment, keep_polling, queued, refuse_impossible
 
@@ -66,7 +66,10 @@ class Plan:
             if state is State.FRESH:
                 present = {name: [path for path in paths if Path(path).exists()] for name, paths in inputs.items()}
                 return self._ancient(present)
-            if state is State.ABSENT and (rule == "train" or not any(path.exists() for path in job.outputs)):
+            is_here = any(path.exists() for path in job.outputs)
+            if state is State.ABSENT and not is_here:
+                self._refuse_lost(job)
+            if state is State.ABSENT and (rule == "train" or not is_here):
                 return self._ancient(inputs)
             self._refuse_lost(job)
             self._refuse_impossible(job)
@@ -183,11 +186,14 @@ class Plan:
 
     def _tell(self, job: Job) -> None:
         """No finished training is done again without a word."""
-        if job.stage == "train" and self.ledger.receipt(job) and job.id not in self.told:
-            self.told.add(job.id)
-            first, more = self.ledger.why(job)[:3], self.ledger.why(job)[3:]
-            rest = [f"{len(more)} more, see `rtm lineage why {job.id}`"] if more else []
-            print(f"{job.id} will be trained again: {'; '.join(first + rest)}", file=sys.stderr)
+        if job.stage != "train" or job.id in self.told:
+            return
+        self.told.add(job.id)
+        without = [f"it {unsigned(job)}"] if job.outputs[0].exists() else []
+        reasons = self.ledger.why(job) if self.ledger.receipt(job) else without
+        if reasons:
+            rest = [f"{len(reasons) - 3} more, see `rtm lineage why {job.id}`"] if len(reasons) > 3 else []
+            print(f"{job.id} will be trained again: {'; '.join(reasons[:3] + rest)}", file=sys.stderr)
 
     def _fresh_mark(self, job: Job) -> str:
         """A file made now under a name never used: Snakemake compares the bytes of names that it knows.

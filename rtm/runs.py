@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from rtm.errors import UserError
 from rtm.files import read_json, reading, write_json
@@ -127,9 +127,8 @@ def only_one(folder: Path) -> Iterator[Callable[[], None]]:
     A file system that was away can lose the lock of a living process: the function that is yielded raises if
     somebody else has taken the run since then.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     path, name = folder / "lock", f"{_here()}:{os.getpid()}"
-    with open(path, "a+") as file:
+    with _lock_file(path) as file:
         until = time.monotonic() + PATIENCE
         while not _locked(file.fileno(), fcntl.LOCK_EX):
             if time.monotonic() > until:
@@ -152,6 +151,26 @@ def only_one(folder: Path) -> Iterator[Callable[[], None]]:
                 raise UserError(f"{folder} was taken over by somebody else; this process has not saved there since.")
 
         yield check_owner
+
+
+def _lock_file(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open(path, "a+")
+    except PermissionError as error:
+        there = next(each for each in (path, *path.absolute().parents) if os.access(each, os.F_OK))
+        last = path.read_text().strip() if os.access(path, os.R_OK) else ""
+        raise UserError(
+            f"{path.parent} is {_owner(there)}'s{f', last trained by {last},' if last else ''} and cannot be written "
+            f"by you ({error.filename}); let its owner go on with it, or ask for write permission on its files."
+        ) from None
+
+
+def _owner(path: Path) -> str:
+    try:
+        return path.owner()
+    except KeyError:  # this machine has no name for the number
+        return f"user {path.stat().st_uid}"
 
 
 def _here() -> str:

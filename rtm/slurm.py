@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +17,13 @@ from rtm.config.experiments import Resources
 from rtm.errors import UserError
 
 TIMEOUT = 20  # seconds: a controller that is away must not hold up whoever only looks
+PATIENCE, PAUSE = 300.0, 10.0  # seconds for which, and after which, a job that must be put back asks again
+MARGIN = 60.0  # seconds before the walltime that are left to end in
+AWAY = ("contact slurm controller", "timed out", "connection refused", "connect failure", "zero bytes")
+
+
+class _Away(Exception):  # noqa: N818  (it may come back)
+    """The controller did not answer."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +43,24 @@ def comment(rule: str, *wildcards: object) -> str:
 
 def _told(*command: str) -> str | None:
     """What a command of SLURM prints; None if it cannot be asked."""
+    with suppress(_Away):
+        return _answer(*command)
+    return None
+
+
+def _answer(*command: str) -> str | None:
+    """What a command of SLURM prints; None if it is not here, or refuses."""
     if not shutil.which(command[0]):
         return None
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        raise _Away from None
+    except OSError:
         return None
+    if asked.returncode and any(sign in asked.stderr.lower() for sign in AWAY):
+        raise _Away
+    return None if asked.returncode else asked.stdout.strip()
 
 
 def queued() -> list[Queued]:
@@ -71,12 +92,23 @@ def keep_polling() -> None:
 def requeue() -> bool:
     """Put the job of this process back into the queue, where it waits for its next slice under the same number.
 
-    False if this is no job of a batch, may not be put back, or was cancelled.
+    False if this is no job of a batch, may not be put back, or was cancelled; a controller that is away is asked
+    again for a while.
     """
-    job = os.environ.get("SLURM_JOB_ID")
-    if not job or _told("squeue", f"--job={job}", "--noheader", "--format=%T") != "RUNNING":
-        return False
-    return _told("scontrol", "requeue", job) is not None
+    job, tried = os.environ.get("SLURM_JOB_ID"), False
+    walltime = float(os.environ.get("SLURM_JOB_END_TIME", "inf"))
+    until = min(time.time() + PATIENCE, walltime - MARGIN - TIMEOUT)
+    while job:
+        try:
+            if _answer("squeue", f"--job={job}", "--noheader", "--format=%T") != "RUNNING":
+                return tried  # perhaps it was put back and the answer got lost
+            tried = True
+            return _answer("scontrol", "requeue", job) is not None
+        except _Away:
+            if time.time() > until:
+                return False
+            time.sleep(PAUSE)
+    return False
 
 
 def refuse_impossible(name: str, needed: Resources, model: str) -> None:

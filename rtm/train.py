@@ -107,8 +107,18 @@ class Run:
         self.stop_asked = False
         self.state_file, self.previous_state_file = saved_states(folder)
         self.state_is_sound = False  # what cannot be read must not take the place of the one before it
+        distributed.any_of(False, setting.device)  # nobody reads before the first process has locked the folder
         if self.state_file.exists() or self.previous_state_file.exists():
             self._load()
+        self._check_agreement()
+
+    def _check_agreement(self) -> None:
+        """Processes at different steps would wait for each other for ever."""
+        steps = [int(step) for step in distributed.gather(torch.tensor([self.done], device=self.setting.device))]
+        if len(set(steps)) > 1:
+            raise UserError(
+                f"The processes of this training read different saves of {self.folder} (steps {steps}); start it again."
+            )
 
     def train(self) -> None:
         """Go on to the end, or raise Stopped when asked to stop."""

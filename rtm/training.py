@@ -25,18 +25,22 @@ from rtm.pipeline import NETWORKS, Job, jobs
 from rtm.runs import Stopped, book_of, training
 from rtm.slurm import requeue
 from rtm.train import STOPPED, Run, Setting
+from rtm.unfinished import note, tell_unfinished
 from rtm.watching import watch_of
 
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
     job, resources = jobs(config)[f"train/{experiment.name}/seed{seed}"], experiment.recipe.resources
     processes, is_part = resources.processes or resources.gpus, "RANK" in os.environ
-    if not is_part and Ledger().fresh(job):  # Snakemake forces a job whose last attempt it did not see the end of
+    ledger = Ledger()
+    if not is_part and ledger.fresh(job):  # Snakemake forces a job whose last attempt it did not see the end of
         print(f"{job.id} is finished; nothing is to be done.")
         return
     use_gpus = check_devices(experiment.name, resources, job.outputs[0])
+    if not is_part:
+        tell_unfinished(ledger, job)
     if processes > 1 and not is_part:
-        stopped = _launch(processes, layout.run(experiment.name, Ledger().fingerprint(job)))
+        stopped = _launch(processes, layout.run(experiment.name, ledger.fingerprint(job)))
     else:
         stopped = _join(config, layout, experiment, seed, job, use_gpus)
     if stopped and not is_part:
@@ -100,6 +104,7 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
         folder = layout.run(experiment.name, recording.fingerprint)
         gpus = experiment.recipe.resources.gpus
         with room(folder, _last_save(folder)), training(folder, experiment.name, seed, gpus) as check_owner:
+            accepted = note(folder, recording)
             watch = watch_of(config, layout, setting)
             run = Run(build_method(setting), setting, folder, watch, check_owner)
             run.train()
@@ -108,7 +113,7 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
             run.export(layout.checkpoint(experiment.name, seed), layout.curve(experiment.name, seed), described)
         book = book_of(folder)
         assert book is not None
-        recording.facts |= book.facts()
+        recording.facts |= book.facts() | ({"accepted": accepted} if accepted else {})
 
 
 def _last_save(folder: Path) -> int:

@@ -19,7 +19,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 REAL = ["__init__", "dvcfile", "errors", "files", "layout", "lineage", "lineage_cli", "meaning", "methods", "pipeline"]
-REAL += ["plan", "slurm"]
+REAL += ["plan", "runs", "slurm", "unfinished"]
 FUNCTION = "def {name}():\n    return 1\n\n\n"
 STUBS = {  # module: what its code stands on, and the functions that the pipeline names as entries
     "mappers": ("", ["refine"]),

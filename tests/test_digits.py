@@ -11,7 +11,7 @@ from rtm.data.datasets import Images
 from rtm.data.prepare import prepare
 from rtm.digits import load_digits_classifier, train_digit_classifier
 from rtm.errors import UserError
-from rtm.generator import checkpoint_metadata
+from rtm.files import checkpoint_metadata
 
 PARAMS = Path(__file__).parents[1] / "params"
 

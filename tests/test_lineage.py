@@ -8,7 +8,9 @@ from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from rtm import lineage
 from rtm import meaning as meanings
@@ -239,6 +241,19 @@ def test_a_lost_training_is_not_repeated() -> None:
     with pytest.raises(UserError, match="dvc pull out"):
         make(train)
     (run / "state.prev.pt").touch()  # unless its state is here
+    make(train)
+    assert state(train) is State.FRESH
+
+
+def test_a_training_that_lost_its_receipt_is_not_repeated() -> None:
+    train = job("train")
+    weights = train.outputs[0]
+    weights.parent.mkdir()
+    save_file({"w": np.zeros(1)}, weights, {"rtm": json.dumps({"run": Ledger().fingerprint(train)})})
+    told = r"train/x is trained, but it has no receipt: bring it back with `git checkout -- lineage/train/x\.json`"
+    with pytest.raises(UserError, match=told):
+        make(train)
+    save_file({"w": np.zeros(1)}, weights, {"rtm": json.dumps({"run": "another"})})
     make(train)
     assert state(train) is State.FRESH
 

@@ -1,5 +1,6 @@
 """What is asked of SLURM, and what is made of its answers."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,19 @@ def test_only_a_job_that_runs_is_put_back(tmp_path: Path, monkeypatch: pytest.Mo
     assert slurm.requeue()
     scontrol.write_text("#!/bin/sh\nexit 1\n")
     assert not slurm.requeue()  # may not be
+
+
+def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    squeue, scontrol = tmp_path / "squeue", tmp_path / "scontrol"
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(slurm, "PAUSE", 0.01)
+    away = "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1\n"
+    back = f"#!/bin/sh\necho >> {tmp_path}/asked\n[ $(wc -l < {tmp_path}/asked) -lt 3 ] || exec echo RUNNING\n{away}"
+    for program, text in ((squeue, back), (scontrol, "#!/bin/sh\n")):
+        program.write_text(text)
+        program.chmod(0o755)
+    assert slurm.requeue()
+    (tmp_path / "asked").unlink()
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 70))  # there is no time left to wait
+    assert not slurm.requeue() and (tmp_path / "asked").read_text() == "\n"

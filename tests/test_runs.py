@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import getpass
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,18 @@ def test_a_damaged_book_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(UserError, match=r"run\.json is damaged .*; delete it: the training goes on"):
         book_of(tmp_path)
+
+
+def test_a_run_of_another_user_is_told_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lock").write_text("node7:12")
+
+    def refuse(path: Path, mode: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(runs, "open", refuse, raising=False)  # root may all
+    told = f"is {getpass.getuser()}'s, last trained by node7:12, and cannot be written by you"
+    with pytest.raises(UserError, match=told), only_one(tmp_path):
+        pass
 
 
 def test_a_torn_line_of_the_log_costs_that_line_alone(tmp_path: Path) -> None:

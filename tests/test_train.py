@@ -21,7 +21,8 @@ from torch import Tensor
 from rtm import distributed, sampling
 from rtm.devices import check_devices
 from rtm.errors import UserError
-from rtm.generator import checkpoint_metadata, draw, load_generator
+from rtm.files import checkpoint_metadata
+from rtm.generator import draw, load_generator
 from rtm.methods import build_method
 from rtm.runs import Stopped
 from rtm.sampling import write_samples
@@ -120,6 +121,24 @@ def test_two_kills_change_no_bit(tmp_path: Path, name: str, length: dict[str, in
     torch.set_num_threads(threads)
     assert same(weights(whole), weights(last))
     assert same(whole.method.networks.state_dict(), last.method.networks.state_dict())
+
+
+def test_processes_at_different_steps_end_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = tiny.experiment(IMLE)
+    asked: list[str] = []
+
+    def locked(flag: bool, device: torch.device) -> bool:
+        asked.append("wait for the lock")
+        return flag
+
+    monkeypatch.setattr(distributed, "any_of", locked)
+    monkeypatch.setattr(distributed, "gather", lambda step: [step, step + 2])
+    monkeypatch.setattr(Run, "_load", lambda run: asked.append("load"))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/state.pt").touch()
+    with pytest.raises(UserError, match=r"read different saves of .* \(steps \[0, 2\]\)"):
+        tiny.run(tmp_path, chosen)
+    assert asked == ["wait for the lock", "load"]
 
 
 def test_a_state_that_cannot_be_read_costs_one_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

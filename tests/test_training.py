@@ -10,9 +10,14 @@ import torch
 
 from rtm.config import Config, load
 from rtm.errors import UserError
+from rtm.files import read_json
 from rtm.layout import Layout
 from rtm.lineage import Ledger, State
+from rtm.lineage_cli import accept
+from rtm.meaning import meaning
 from rtm.pipeline import Job, jobs
+from rtm.runs import log_rows
+from rtm.train import Run
 from rtm.training import train_experiment
 
 NAME = "shells_imle_rtm"
@@ -50,3 +55,35 @@ def test_a_full_disk_is_told(smoke: Config, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch, "save", full)
     with pytest.raises(UserError, match=r"The disk of smoke/runs/.* is full; free some space there"):
         train(smoke)
+
+
+def test_an_unfinished_training_is_told_and_taken_over(
+    smoke: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def begin() -> str:
+        """Start it and stop it at its first look; what is told."""
+        capsys.readouterr()
+        with monkeypatch.context() as patch, pytest.raises(SystemExit):
+            patch.setattr(Run, "_listen", lambda run: setattr(run, "stop_asked", True))
+            train(smoke)
+        return capsys.readouterr().err
+
+    assert "unfinished" not in begin()
+    (first,) = Path(f"smoke/runs/{NAME}").iterdir()
+    monkeypatch.setattr("rtm.lineage.meaning", lambda entries: meaning(entries) | {"rtm.imle": "renamed"})
+    accept([job(smoke)], "a local name")
+    (second,) = Path(f"smoke/runs/{NAME}").iterdir()
+    assert second != first and f"goes on from {second}" in capsys.readouterr().out
+    train(smoke)
+    assert read_json(job(smoke).receipt)["made"]["accepted"][0]["changes"] == ["code of rtm.imle changed"]
+    steps = [row["step"] for row in log_rows(second / "log.jsonl")]
+    assert steps == sorted(set(steps))  # it went on
+
+    job(smoke).outputs[0].unlink()
+    job(smoke).receipt.unlink()
+    shutil.rmtree(second)
+    begin()
+    monkeypatch.setattr("rtm.lineage.meaning", lambda entries: meaning(entries) | {"rtm.imle": "another sum"})
+    told = begin()
+    assert f"{second} holds an unfinished training of this seed at step 1, which is not gone on with" in told
+    assert "code of rtm.imle changed. After a refactoring" in told

@@ -209,6 +209,20 @@ def test_weights_that_are_elsewhere_are_asked_for(finished: Repository) -> None:
     assert rules.count("evaluate") == 2
 
 
+def test_an_absent_result_asks_for_its_absent_weights(repository: Repository) -> None:
+    for folder in ("galleries", "checkpoints"):
+        shutil.rmtree(repository.folder / folder / "cifar10_imle_rtm")
+    told = repository.run("snakemake", "-n", "--", "galleries/cifar10_imle_rtm/seed0.npz", fails=True)
+    assert "train/cifar10_imle_rtm/seed0 is finished" in told and "dvc pull checkpoints/cifar10_imle_rtm" in told
+
+
+def test_weights_without_a_receipt_are_told(repository: Repository) -> None:
+    (repository.folder / "lineage/train/cifar10_imle_mlp/seed0.json").unlink()
+    told = repository.run("snakemake", "-n", "--", "all")
+    assert "train/cifar10_imle_mlp/seed0 will be trained again: it has no receipt" in told
+    assert "`git checkout -- lineage/train/cifar10_imle_mlp/seed0.json`" in told
+
+
 def test_a_failed_training_deletes_nothing(repository: Repository) -> None:
     weights = repository.folder / "checkpoints/cifar10_imle_rtm/seed0.safetensors"
     before = weights.read_bytes()
