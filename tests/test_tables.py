@@ -410,6 +410,12 @@ def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
         write_report(PAPER, Layout(tmp_path, tmp_path))
 
 
+def test_methods_of_columns_are_referred_to(reproduced: Layout) -> None:
+    text = write_report(PAPER, reproduced).read_text()
+    for key in ("liu2021fastgan", "aghabozorgi2023adaimle", "vashist2024rsimle", "ho2020ddpm"):
+        assert text.count(rf"\bibitem{{{key}}}") == 1
+
+
 def test_without_latex_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="install TeX Live"):
