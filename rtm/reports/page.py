@@ -16,7 +16,7 @@ from rtm.config.reports import Column, Table
 from rtm.errors import UserError
 from rtm.files import write_text
 from rtm.layout import Layout
-from rtm.reports.cells import UNITS, Cell, Line, Sheet, build, format_number
+from rtm.reports.cells import Cell, Line, Sheet, build, format_number
 from rtm.reports.chain import Chains, Link
 from rtm.reports.commands import drawing
 from rtm.reports.latex import plain
@@ -168,12 +168,18 @@ def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
     return Difference(sign + text, percent, verdict if cell.better else "")
 
 
-def reported(cell: Cell, column: Column, table: Table) -> str:
-    """What the paper reports, with no more digits than it is known to have; a mean is computed here."""
+def reported(cell: Cell, column: Column, sheet: Sheet) -> str:
+    """What the paper reports, as it prints it: with as many decimals as most numbers of the column, or its own more."""
     assert cell.paper is not None
-    if cell.part.paper is None:
-        return format_number(cell.paper, column, table)
-    return f"{cell.paper / UNITS[column.unit]:,.12g}{column.unit}"
+    if cell.part.paper is None or column.significant:  # a mean is computed here
+        return format_number(cell.paper, column, sheet.table)
+    beside = [_decimals(other.paper) for other in sheet.cells if other.column == column.id and other.part.paper]
+    usual = max(beside, key=lambda decimals: (beside.count(decimals), decimals))
+    return f"{cell.paper:,.{max(usual, _decimals(cell.paper))}f}"
+
+
+def _decimals(number: float | None) -> int:
+    return 0 if number is None else len(f"{number:.12g}".partition(".")[2])
 
 
 def _measured(sheets: Sequence[Sheet]) -> tuple[int, int]:
@@ -205,7 +211,9 @@ class _Stories:
         return f"mean-{sheet.name}-{cell.row}-{cell.column}"
 
     def _story(self, name: str, sheet: Sheet, cell: Cell) -> Story:
-        story = Story(name, name.partition("-")[2].replace("-", ", "), self.chains.origin(sheet, cell))
+        state, _, subject = name.partition("-")
+        title = subject.replace("-", ", ") + (", not reported" if state == "unreported" else "")
+        story = Story(name, title, self.chains.origin(sheet, cell))
         if cell.value is None or not cell.measurable:
             return story
         try:
