@@ -24,6 +24,7 @@ from rtm.reports.cells import Cell, build
 from rtm.reports.chain import Chains
 from rtm.reports.figures import render_figure
 from rtm.reports.notes import notes
+from rtm.reports.page import reported
 from rtm.reports.report import compile_pdf, write_report
 from rtm.reports.summary import write_summary
 from rtm.reports.tables import SUFFIXES, render_table
@@ -110,6 +111,15 @@ def test_the_papers_numbers_give_the_papers_table(reproduced: Layout, name: str)
                 decimals = len(paper.strip("*").partition(".")[2])
                 here = here.replace(here.strip("*"), f"{float(here.strip('*')):.{decimals}f}")
             assert here == paper, f"{name}: {line.id}, {column.id}"
+
+
+@pytest.mark.parametrize("name", printed())
+def test_beside_ours_the_papers_numbers_are_as_it_prints_them(reproduced: Layout, name: str) -> None:
+    sheet = build(PAPER, reproduced, name)
+    for line, row in zip(sheet.lines, printed()[name], strict=True):
+        for column, cell, paper in zip(sheet.table.columns, line.cells, row, strict=True):
+            if cell.part.paper and cell.paper is not None:
+                assert reported(cell, column, sheet) == paper.strip("*_"), f"{name}: {line.id}, {column.id}"
 
 
 def test_the_demo_tables_say_what_features_they_use(demo: Layout) -> None:
@@ -408,6 +418,12 @@ def test_reports_do_not_wait_for_torch() -> None:
 def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="make a table or a figure first"):
         write_report(PAPER, Layout(tmp_path, tmp_path))
+
+
+def test_methods_of_columns_are_referred_to(reproduced: Layout) -> None:
+    text = write_report(PAPER, reproduced).read_text()
+    for key in ("liu2021fastgan", "aghabozorgi2023adaimle", "vashist2024rsimle", "ho2020ddpm"):
+        assert text.count(rf"\bibitem{{{key}}}") == 1
 
 
 def test_without_latex_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from rtm.layout import Layout
 from rtm.lineage import recorded
 from rtm.lineage_cli import lineage
 from rtm.pipeline import Job, jobs
+from rtm.reports.figures import render_figure
 from rtm.reports.page import write_page
 from rtm.reports.tables import render_table
 
@@ -72,7 +73,7 @@ def test_a_chain_names_every_link(capsys: pytest.CaptureFixture[str]) -> None:
     facts = ("    made ", "  Measured", "  seed")
     chain = [line for line in text.split("\n\n", 1)[1].splitlines() if line and not line.startswith(facts)]
     ends = [line for line, after in zip(chain, [*chain[1:], ""], strict=True) if not after.startswith(" " * 16)]
-    assert all(line.endswith("as it was") for line in ends)
+    assert all(line.endswith(("as it was", "asked for as before")) for line in ends)
 
 
 def test_what_is_not_what_it_was_is_named(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +136,30 @@ def test_the_page_tells_the_same(finished: Path) -> None:
     config = load("demo")
     page = write_page(config, Layout.of(config), []).read_text()
     story = page.split('id="chain-digits_rtm-digits"')[1].split("</details>")[0]
-    assert story.count("as it was") == 25 and "SLURM job 4711" in story and "changed since" not in story
+    assert (
+        story.count("as it was") == 22
+        and story.count("asked for as before") == 3
+        and "SLURM job 4711" in story
+        and "changed since" not in story
+    )
     Path("demo/checkpoints/digits_rtm/seed0.safetensors").write_text("other weights")
     page = write_page(config, Layout.of(config), []).read_text()
     assert "changed since" in page.split('id="chain-digits_rtm-digits"')[1].split("</summary>")[0]
+
+
+def test_tables_and_figures_that_are_not_of_now_are_told(finished: Path) -> None:
+    config = load("demo")
+    layout, figure = Layout.of(config), "fig_digits_sweep"
+    with recorded(jobs(config)[f"figure/{figure}"]):
+        render_figure(config, layout, figure)
+    places = ('<article id="tab_digits_halt_sweep">', f'<figure id="{figure}">')
+
+    def shown() -> list[bool]:
+        page = write_page(config, layout, []).read_text()
+        return ["changed since" in page.split(place)[1].split("</h3>")[0].split("</figure>")[0] for place in places]
+
+    assert shown() == [False, False]
+    recipes = Path("params/recipes.yaml")
+    recipes.write_text(recipes.read_text().replace("lr: 4.0e-3", "lr: 5.0e-3"))
+    config = load("demo")
+    assert shown() == [True, True]

@@ -10,6 +10,7 @@ from rtm.errors import UserError
 from rtm.files import digest_of_all
 from rtm.layout import Layout
 from rtm.lineage import JSON, Ledger
+from rtm.lineage import State as Made
 from rtm.pipeline import Job, jobs
 from rtm.reports.cells import Cell, Sheet, State
 from rtm.reports.notes import measuring, not_computed
@@ -32,12 +33,12 @@ class Link:
     what: str
     digest: str = ""
     told: tuple[str, ...] = ()  # how it is not what it was
-    compared: bool = True  # False: a fact of the past
+    still: str = "as it was"  # what is said of one that is; "" of a fact of the past
     seed: int | None = None  # None: of all seeds
 
     @property
     def state(self) -> str:
-        return "; ".join(self.told) or ("as it was" if self.compared else "")
+        return "; ".join(self.told) or self.still
 
 
 class Chains:
@@ -46,6 +47,11 @@ class Chains:
     def __init__(self, config: Config, layout: Layout) -> None:
         self.config, self.layout, self.ledger = config, layout, Ledger()
         self.graph: Mapping[str, Job] = jobs(config)
+
+    def changed(self, stage: str, name: str) -> bool:
+        """Whether a table or figure was made of something else than would make it now."""
+        job = self.graph[f"{stage}/{name}"]
+        return self.ledger.receipt(job) is not None and self.ledger.state(job) in (Made.STALE, Made.CHANGED)
 
     def origin(self, sheet: Sheet, cell: Cell) -> str:
         """Whose number it is, in a sentence."""
@@ -119,7 +125,7 @@ class Chains:
             file,
             Link("parameters", f"fingerprint {receipt['fingerprint'][:16]}", told=tuple(params)),
             Link("code", f"revision {made.get('revision') or 'unknown'}", told=tuple(changed["code"])),
-            Link("made", _made(made), compared=False),
+            Link("made", _made(made), still=""),
         ]
 
     def _kind(self, job: Job) -> str:
@@ -133,7 +139,7 @@ class Chains:
         told = tuple(each.removeprefix(OF_SAMPLES) for each in changed if each.startswith(OF_SAMPLES))
         kept = "" if Path(job.outputs[0]).exists() else ", deleted after use"
         what = f"{job.params['samples']:,} images, {', '.join(job.params['variants'])}{kept}"
-        return [Link("samples", what, told=told)]
+        return [Link("samples", what, told=told, still="asked for as before")]
 
 
 def _sentence(text: str | None) -> list[str]:

@@ -66,9 +66,9 @@ class Story:
 
 @dataclass(frozen=True)
 class Difference:
-    text: str  # ours minus the paper's
+    text: str  # ours minus the paper's, or that they are equal
     percent: str
-    verdict: str  # better, worse, same; "" where nothing is better
+    verdict: str  # better, worse, same; "" where neither is better
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ class Drawing:
     source: str | None  # a data: address; None: not drawn yet
     size: tuple[int, int]
     command: str
+    changed: bool  # since it was drawn
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def write_page(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> Pat
         stands_in=stands_in(config),
         story=stories.name,
         stories=stories.all,
-        drawings=[_drawing(config, layout, name) for name in config.figures],
+        changed={name for name in config.tables if stories.chains.changed("table", name)},
+        drawings=[_drawing(config, layout, stories.chains, name) for name in config.figures],
         curves=_curves(config, layout, runs),
         measured=_measured(sheets),
     )  # fmt: skip
@@ -124,7 +126,7 @@ def environment() -> Environment:
     env.filters |= {"rich": rich, "duration": duration, "plain": plain}
     env.globals |= {"arrows": ARROWS, "difference": difference, "compared_lines": compared_lines}
     env.globals |= {"compared_columns": compared_columns, "zip": zip}
-    env.globals |= {"number": format_number, "width": WIDTH, "height": HEIGHT}
+    env.globals |= {"reported": reported, "width": WIDTH, "height": HEIGHT}
     return env
 
 
@@ -158,10 +160,26 @@ def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
     off = cell.value - cell.paper
     text = format_number(abs(off), column, table)
     same = not any(digit in text for digit in "123456789")
-    sign = "±" if same else "+" if off > 0 else "−"
-    percent = f"{sign}{abs(off / cell.paper):.1%}" if cell.paper and not same else ""
-    verdict = "same" if same else "better" if (off > 0) == (cell.better == "higher") else "worse"
+    if same:
+        return Difference("= paper", "", "same")
+    sign = "+" if off > 0 else "−"
+    percent = f"{sign}{abs(off / cell.paper):.1%}" if cell.paper else ""
+    verdict = "better" if (off > 0) == (cell.better == "higher") else "worse"
     return Difference(sign + text, percent, verdict if cell.better else "")
+
+
+def reported(cell: Cell, column: Column, sheet: Sheet) -> str:
+    """What the paper reports, as it prints it: with as many decimals as most numbers of the column, or its own more."""
+    assert cell.paper is not None
+    if cell.part.paper is None or column.significant:  # a mean is computed here
+        return format_number(cell.paper, column, sheet.table)
+    beside = [_decimals(other.paper) for other in sheet.cells if other.column == column.id and other.part.paper]
+    usual = max(beside, key=lambda decimals: (beside.count(decimals), decimals))
+    return f"{cell.paper:,.{max(usual, _decimals(cell.paper))}f}"
+
+
+def _decimals(number: float | None) -> int:
+    return 0 if number is None else len(f"{number:.12g}".partition(".")[2])
 
 
 def _measured(sheets: Sequence[Sheet]) -> tuple[int, int]:
@@ -193,7 +211,9 @@ class _Stories:
         return f"mean-{sheet.name}-{cell.row}-{cell.column}"
 
     def _story(self, name: str, sheet: Sheet, cell: Cell) -> Story:
-        story = Story(name, name.partition("-")[2].replace("-", ", "), self.chains.origin(sheet, cell))
+        state, _, subject = name.partition("-")
+        title = subject.replace("-", ", ") + (", not reported" if state == "unreported" else "")
+        story = Story(name, title, self.chains.origin(sheet, cell))
         if cell.value is None or not cell.measurable:
             return story
         try:
@@ -211,10 +231,11 @@ def _log(layout: Layout, run: RunStatus) -> str:
     return ""
 
 
-def _drawing(config: Config, layout: Layout, name: str) -> Drawing:
+def _drawing(config: Config, layout: Layout, chains: Chains, name: str) -> Drawing:
     figure, path = config.figures[name], layout.figure(name, ".png")
     source, size = _inlined(path) if path.exists() else (None, (0, 0))
-    return Drawing(name, figure.title, figure.caption, source, size, drawing(config, layout, name, figure))
+    changed = source is not None and chains.changed("figure", name)
+    return Drawing(name, figure.title, figure.caption, source, size, drawing(config, layout, name, figure), changed)
 
 
 def _inlined(path: Path) -> tuple[str, tuple[int, int]]:

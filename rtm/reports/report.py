@@ -49,6 +49,8 @@ def compile_pdf(path: Path) -> Path:
 
 def _references(config: Config, tables: list[str]) -> list[tuple[str, str]]:
     """What the tables cite, in the order of its first appearance."""
-    rows = [row for name in tables for group in config.tables[name].groups for row in group.rows]
-    entries = [config.params.published[row.published] for row in rows if row.published]
+    parts = [part for name in tables for *_, part in config.tables[name].parts()]
+    published, foreign = config.params.published, config.params.foreign
+    found = [published.get(str(part.published)) or foreign.get(str(part.foreign)) for part in parts]
+    entries = [entry for entry in found if entry]
     return list({entry.cite: entry.reference for entry in entries if entry.cite and entry.reference}.items())
