@@ -115,7 +115,8 @@ def listen(stop: Callable[[], None]) -> None:
     """Call this when the run is to save itself and end; a second Ctrl-C ends it at once."""
 
     def ask(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if "RANK" not in os.environ:  # torchrun hands on a Ctrl-C that its processes have had already
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         stop()
 
     # URG comes before a walltime: the schedulers and shells in between ignore it, unlike TERM and USR1

@@ -2,8 +2,10 @@
 
 import errno
 import fcntl
+import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import tiny
 from rtm import runs
 from rtm.errors import UserError
 from rtm.methods import build_method
-from rtm.runs import is_trained, log_rows, only_one
+from rtm.runs import is_trained, listen, log_rows, only_one
 from rtm.train import Run
 
 HOLDER = """
@@ -73,6 +75,22 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(fcntl, "lockf", refuse)
     with pytest.raises(UserError, match="cannot lock files"), only_one(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+def test_a_second_ctrl_c_ends_at_once_but_for_torchruns_own(is_part: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setenv("RANK", "0") if is_part else monkeypatch.delenv("RANK", raising=False)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGURG, signal.SIGINT)}
+    try:
+        listen(lambda: asked.append(True))
+        signal.raise_signal(signal.SIGINT)
+        with nullcontext() if is_part else pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert len(asked) == 1 + is_part
 
 
 def test_a_torn_line_of_the_log_costs_that_line_alone(tmp_path: Path) -> None:
