@@ -19,10 +19,11 @@
 import sys
 
 from rtm.pipeline import check_targets
-from rtm.plan import Plan
+from rtm.plan import Plan, one_sentence
 
-plan = Plan(workflow, ancient, config)
-check_targets(plan.graph, sys.argv[1:])
+with one_sentence():
+    plan = Plan(workflow, ancient, config)
+    check_targets(plan.graph, sys.argv[1:])
 
 
 # an image with this project installed, used with `--software-deployment-method apptainer` alone

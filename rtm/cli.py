@@ -45,6 +45,8 @@ def fetch(arguments: Arguments) -> None:
     """Get and prepare a dataset, or the weights of a frozen network."""
     context, name, source = Context(arguments), arguments.name, arguments.source
     datasets, layout = context.config.params.datasets, context.layout
+    if source and name == "digit_classifier":
+        raise UserError(f"{name} is trained here on the digits; leave --source out.")
     if name in datasets:
         data_cli.fetch(context.config, layout, name, source, arguments.wait)
     elif name == "digit_classifier":
@@ -107,6 +109,8 @@ def gallery(arguments: Arguments) -> None:
 
     context, seed = Context(arguments), arguments.seed
     experiment = context.experiment(arguments.experiment, seed)
+    if seed != (shown := experiment.seeds[0]):
+        raise UserError(f"Figures show seed {shown} of {experiment.name} alone; make its gallery with --seed {shown}.")
     name, layout = experiment.name, context.layout
     protocol = context.config.params.protocols[experiment.recipe.evaluation.protocols[0]]
     with context.recorded("gallery", f"{name}/seed{seed}"):
@@ -118,6 +122,7 @@ def gallery(arguments: Arguments) -> None:
 def evaluate(arguments: Arguments) -> None:
     """Measure an experiment's samples, those of params/foreign.yaml, or any folder or array of images."""
     context, protocol = Context(arguments), arguments.protocol
+    _refuse_unused(arguments)
     if arguments.dataset:
         _evaluate_images(context, arguments)
         return
@@ -136,6 +141,17 @@ def evaluate(arguments: Arguments) -> None:
     pick(known, protocol, f"protocol of {experiment.name}")
     with context.recorded("evaluate", f"{experiment.name}/{protocol}/seed{arguments.seed}"):
         write_metrics(context.config, context.layout, experiment, protocol, arguments.seed)
+
+
+def _refuse_unused(arguments: Arguments) -> None:
+    """Options of `rtm evaluate` that would change nothing."""
+    if arguments.held_out and not arguments.memorisation:
+        raise UserError("--held-out says what is no copy; add --memorisation, or leave it out.")
+    if (arguments.bootstrap or arguments.memorisation) and not arguments.dataset:
+        raise UserError(
+            "--bootstrap and --memorisation are for images of any origin: name the training set with --dataset, or "
+            "leave them out."
+        )
 
 
 def _evaluate_images(context: Context, arguments: Arguments) -> None:
@@ -244,13 +260,15 @@ def doctor(arguments: Arguments) -> None:
     """What works on this machine, and what to do about what does not."""
     from rtm.doctor import examine, show
 
-    show(examine(Context(arguments).layout))
+    show(examine(Context(arguments).config))
 
 
 def demo(arguments: Arguments) -> None:
     """The whole pipeline on the embedded digits, with a live display; prints the tables."""
     from rtm.demo import run
 
+    if arguments.cores < 1:
+        raise UserError(f"--cores is {arguments.cores}; give at least 1.")
     run(arguments.cores)
 
 
@@ -267,11 +285,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
-    def verb(call: Callable[[Arguments], None], name: str | None = None) -> argparse.ArgumentParser:
+    def verb(
+        call: Callable[[Arguments], None], name: str | None = None, scaled: bool = True
+    ) -> argparse.ArgumentParser:
         told = (call.__doc__ or "").strip()
         added = verbs.add_parser(name or call.__name__, help=told, description=told)
         added.set_defaults(call=call)
-        added.add_argument("--scale", default="paper", help="paper (the default), demo or smoke")
+        if scaled:
+            added.add_argument("--scale", default="paper", help="paper (the default), demo or smoke")
         return added
 
     def of_experiment(call: Callable[[Arguments], None]) -> argparse.ArgumentParser:
@@ -301,16 +322,16 @@ def _parser() -> argparse.ArgumentParser:
     verb(figure).add_argument("name", help="a name in params/figures.yaml")
     verb(report)
     verb(pdf)
-    tracing = verb(lineage)
+    tracing = verb(lineage, scaled=False)
     tracing.formatter_class, tracing.epilog = argparse.RawDescriptionHelpFormatter, LINEAGE_USAGE
     tracing.add_argument("words", nargs="+", metavar="WORD", help="a file, or an action with its targets: see below")
     tracing.add_argument("--cell", nargs=2, metavar=("ROW", "COLUMN"), help="which number of a table")
     tracing.add_argument("--reason", help="for accept: why the results stay the same")
     verb(status).add_argument("--watch", action="store_true", help="look again every few seconds")
     verb(doctor)
-    demoing = verb(demo)
+    demoing = verb(demo, scaled=False)
     demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="how many to use (default: all)")
-    verb(print_schema, "schema")
+    verb(print_schema, "schema", scaled=False)
     return parser
 
 

@@ -28,6 +28,8 @@ def fetch(config: Config, layout: Layout, name: str, source: Path | None, wait: 
     from rtm.data.fetch import PREPARED, fetch_dataset
 
     dataset = config.params.datasets[name]
+    if source and dataset.kind == "digits":
+        raise UserError(f"{name} is embedded at scale {config.scale_name}; leave --source out.")
     with recorded(jobs(config)[f"fetch/{name}"]) as recording:
         seen = _seen(recording.before)
         if recording.before.get("fingerprint") != recording.fingerprint:  # prepared otherwise than now
@@ -41,7 +43,7 @@ def data(config: Config, layout: Layout, action: str, names: Sequence[str]) -> N
     datasets = config.params.datasets
     chosen = {name: pick(datasets, name, "dataset") for name in names}
     if action == "check":
-        check(config, layout, chosen or datasets)
+        check(config, layout, chosen or datasets, asked=bool(chosen))
     elif not chosen:
         raise UserError("Name a dataset, e.g. `rtm data show digits`.")
     else:
@@ -49,19 +51,22 @@ def data(config: Config, layout: Layout, action: str, names: Sequence[str]) -> N
             show(layout, name, dataset)
 
 
-def check(config: Config, layout: Layout, datasets: dict[str, Dataset]) -> None:
-    """A line each; an error at the end names what is wrong."""
+def check(config: Config, layout: Layout, datasets: dict[str, Dataset], asked: bool) -> None:
+    """A line each; an error at the end names what is wrong, or asked for and not here."""
     ledger = Ledger()
     ledger.hashes.known.clear()  # every file is read
-    wrong = []
+    wrong, absent = [], []
     for name, dataset in datasets.items():
         found = _problems(config, layout, ledger, name, dataset)
         here = _is_here(layout, name)
         state = "wrong" if found else "good" if here else "not here"
-        print(f"{name:<11} {state:<9} {_size(dataset) if here else _way(layout, name)}")
+        print(f"{name:<11} {state:<9} {_size(dataset) if here else _way(config, layout, name)}")
+        absent += [] if here else [name]
         wrong += [f"{name}: {told}." for told in found]
     if wrong:
         raise UserError(" ".join(wrong) + " Fetch it again, or bring it back with `dvc checkout`.")
+    if asked and absent:
+        raise UserError(f"Not here: {', '.join(absent)}; the lines above say how to get it.")
 
 
 def show(layout: Layout, name: str, dataset: Dataset) -> None:
@@ -106,5 +111,5 @@ def _size(dataset: Dataset) -> str:
     return f"{dataset.count:,} x {dataset.resolution} px"
 
 
-def _way(layout: Layout, name: str) -> str:
-    return f"`rtm fetch {name}`, or `dvc pull {layout.images(name).parent}`"
+def _way(config: Config, layout: Layout, name: str) -> str:
+    return f"`{config.fetching(name)}`, or `dvc pull {layout.images(name).parent}`"

@@ -3,12 +3,16 @@
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 
 from rich.console import Console
 
+from rtm.config import Config
 from rtm.layout import Layout
+
+PATIENCE = 30.0  # seconds for a command's answer
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,8 @@ class Finding:
     told: str  # what is there, or what to do
 
 
-def examine(layout: Layout) -> list[Finding]:
-    checks: list[Callable[[], Finding]] = [_gpu, _faiss, lambda: _weights(layout), lambda: _data(layout)]
+def examine(config: Config) -> list[Finding]:
+    checks: list[Callable[[], Finding]] = [_gpu, _faiss, lambda: _weights(config), lambda: _data(config)]
     return [check() for check in [*checks, _latex, _slurm, _dvc_remote]]
 
 
@@ -46,18 +50,19 @@ def _faiss() -> Finding:
     return Finding("faiss", True, f"{faiss.__version__}, {'on the GPU' if gpus else 'on the CPU'}")
 
 
-def _weights(layout: Layout) -> Finding:
+def _weights(config: Config) -> Finding:
+    layout = Layout.of(config)
     missing = [name for name in ("inception", "vgg16") if not layout.weights(name).exists()]
     if missing:
-        commands = " and ".join(f"`rtm fetch {name}`" for name in missing)
+        commands = " and ".join(f"`{config.fetching(name)}`" for name in missing)
         return Finding("weights", False, f"{', '.join(missing)} missing: {commands} (the demo needs neither)")
     return Finding("weights", True, f"inception and vgg16 in {layout.weights('inception').parent}/")
 
 
-def _data(layout: Layout) -> Finding:
-    folder = layout.images("any").parents[1]
+def _data(config: Config) -> Finding:
+    folder = Layout.of(config).images("any").parents[1]
     names = sorted(path.parent.name for path in folder.glob("*/meta.json"))
-    return Finding("data", bool(names), ", ".join(names) or "no dataset yet: `rtm fetch digits`")
+    return Finding("data", bool(names), ", ".join(names) or f"no dataset yet: `{config.fetching('digits')}`")
 
 
 def _latex() -> Finding:
@@ -68,12 +73,18 @@ def _latex() -> Finding:
 def _slurm() -> Finding:
     if not shutil.which("sbatch"):
         return Finding("SLURM", False, "no sbatch here: run `snakemake --profile slurm` on a cluster's login node")
-    answer = subprocess.run(["sinfo", "-h", "-o", "%P %G"], capture_output=True, text=True, timeout=20)
-    partitions = ", ".join(answer.stdout.split("\n")[:3]).strip(", ")
-    return Finding("SLURM", answer.returncode == 0, partitions or "sbatch is here but the controller does not answer")
+    lines = _answer("sinfo", "-h", "-o", "%P %G")
+    return Finding("SLURM", bool(lines), ", ".join(lines[:3]) or "sbatch is here but the controller does not answer")
 
 
 def _dvc_remote() -> Finding:
-    answer = subprocess.run(["dvc", "remote", "list"], capture_output=True, text=True, timeout=60)
-    remotes = ", ".join(" ".join(line.split()) for line in answer.stdout.splitlines())
+    remotes = ", ".join(" ".join(line.split()) for line in _answer("dvc", "remote", "list"))
     return Finding("DVC", bool(remotes), f"{version('dvc')}, remote {remotes}" if remotes else "no remote: see README")
+
+
+def _answer(*command: str) -> list[str]:
+    """The lines that a command prints; none if it fails, is missing or takes too long."""
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        return done.stdout.splitlines()
+    return []

@@ -36,16 +36,30 @@ def temporary_of(path: Path) -> Path:
 def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a temporary sibling of `path` and put it in place only when the block succeeds."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_of(path)
+    with _allowed(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opened = open(temporary, mode)  # noqa: SIM115  (closed below)
     try:
-        with open(temporary, mode) as file:
+        with opened as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with _allowed(path):
+            os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _allowed(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        raise UserError(f"{path} cannot be written ({error.strerror}); make its folder writable.") from None
 
 
 def keep_as(path: Path, other: Path) -> None:

@@ -21,7 +21,8 @@ rtm lineage check                       read every file that has a receipt, and 
 rtm lineage run TARGET ...              make what is stale through Snakemake, and verify it: the command of dvc.yaml
 rtm lineage dvc                         write dvc.yaml from params/ and rtm/
 
-A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds)."""
+A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds); those of
+another scale begin with its folder (demo/reports/tab_digits.tex, demo/train/digits_rtm)."""
 
 
 def lineage(words: Sequence[str], reason: str | None = None, cell: Sequence[str] | None = None) -> None:

@@ -7,10 +7,10 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rtm.config import Config, Experiment, load
-from rtm.config.experiments import Resources
+from rtm.config.experiments import Protocol, Resources
 from rtm.config.loading import PARAMS
 from rtm.config.reports import Figure, Table
 from rtm.errors import UserError
@@ -116,8 +116,10 @@ def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
             raise UserError(f"Nothing makes {argument}{_suggested(argument, outputs)}.")
 
 
-def _targets(graph: Mapping[str, Job]) -> list[str]:
-    return [str(path) for job in graph.values() for path in job.outputs]
+def _targets(graph: Mapping[str, Job]) -> dict[str, None]:
+    """Files, jobs, and the jobs of all seeds."""
+    names = ([*map(str, job.outputs), job.id, str(Path(job.id).parent)] for job in graph.values())
+    return dict.fromkeys(name for each in names for name in each)
 
 
 def _suggested(target: str, known: Iterable[str]) -> str:
@@ -138,6 +140,10 @@ class _Builder:
         self.graph: dict[str, Job] = {}
         for dataset in config.params.datasets:
             self.dataset(dataset)
+            for protocol in config.params.protocols:
+                self.reference(dataset, protocol)
+        for network in get_args(Protocol.model_fields["pr_extractor"].annotation):
+            self.network(network)
         for experiment in config.experiments.values():
             self.summary(experiment)
             self.gallery(experiment)

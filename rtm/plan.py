@@ -10,7 +10,8 @@ import os
 import sys
 import traceback
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -212,14 +213,23 @@ class Plan:
         return str(self.mark)
 
 
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """End with what a user can do about a mistake, and nothing else: Snakemake would add its stack."""
+    try:
+        yield
+    except UserError as error:
+        print(f"rtm: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
 def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], Files]:
     """End Snakemake when an input function fails: it would take an output that exists for a file that nobody makes."""
 
     def checked(wildcards: Wildcards) -> Files:
         try:
-            return function(wildcards)
-        except UserError as error:
-            print(f"rtm: {error}", file=sys.stderr)
+            with one_sentence():
+                return function(wildcards)
         except Exception:
             traceback.print_exc()
         raise SystemExit(1)

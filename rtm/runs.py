@@ -9,12 +9,14 @@ import fcntl
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any, Literal
 
 from rtm.errors import UserError
@@ -109,6 +111,19 @@ def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Ca
             book(ended="failed")
             raise
         book(ended="done")
+
+
+def listen(stop: Callable[[], None]) -> None:
+    """Call this when the run is to save itself and end; a second Ctrl-C ends it at once."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if "RANK" not in os.environ:  # torchrun hands on a Ctrl-C that its processes have had already
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop()
+
+    # URG comes before a walltime: the schedulers and shells in between ignore it, unlike TERM and USR1
+    for number in (signal.SIGTERM, signal.SIGURG, signal.SIGINT):
+        signal.signal(number, ask)
 
 
 def is_trained(folder: Path) -> bool:

@@ -10,7 +10,6 @@ import json
 import math
 import pickle
 import resource
-import signal
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -19,7 +18,6 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import IO, Any
 
 import torch
@@ -36,7 +34,7 @@ from rtm.generator import draw
 from rtm.layout import saved_states
 from rtm.progress import progress
 from rtm.randomness import seed_of
-from rtm.runs import Stopped, log_rows
+from rtm.runs import Stopped, listen, log_rows
 
 STOPPED = 75  # exit code of a run that saved itself before its time was over: start it again
 LOG_EVERY = 20  # steps between lines of the log and looks at the stop signal
@@ -122,7 +120,7 @@ class Run:
 
     def train(self) -> None:
         """Go on to the end, or raise Stopped when asked to stop."""
-        self._listen()
+        listen(self._ask_to_stop)
         name = f"train {self.setting.experiment.name} seed {self.setting.seed}"
         leads = distributed.rank() == 0
         with progress(name, self.total) if leads else _silent() as report, open(self.folder / "log.jsonl", "a") as log:
@@ -147,7 +145,7 @@ class Run:
                     self._checked(numbers)
                     self._save()
                 if asked and self.done < self.total:
-                    raise Stopped(f"{name} saved itself at step {self.done} of {self.total}.")
+                    raise Stopped(f"{name} saved itself at step {self.done} of {self.total}; the same command goes on.")
 
     def _pace(self) -> dict[str, float]:
         """Time so far, speed and memory."""
@@ -170,13 +168,8 @@ class Run:
         with atomic(checkpoint) as file:
             file.write(save(weights, metadata={"rtm": json.dumps(described, sort_keys=True)}))
 
-    def _listen(self) -> None:
-        def ask(number: int, frame: FrameType | None) -> None:
-            self.stop_asked = True
-
-        # URG comes before a walltime: the schedulers and shells in between ignore it, unlike TERM and USR1
-        for number in (signal.SIGTERM, signal.SIGURG):
-            signal.signal(number, ask)
+    def _ask_to_stop(self) -> None:
+        self.stop_asked = True
 
     def _update_ema(self) -> None:
         decay = self.method.ema_decay(self.done)

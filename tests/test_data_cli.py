@@ -26,8 +26,9 @@ RECEIPT = LAYOUT.receipt("fetch", "shells")
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     """A workspace where there are three shells."""
     shutil.copytree(ROOT / "params", tmp_path / "params")
-    path = tmp_path / "params/datasets.yaml"
-    path.write_text(path.read_text().replace("count: 64\n", "count: 3\n"))
+    for name, old, new in (("datasets", "count: 64\n", "count: 3\n"), ("protocols", "k: 3\n", "k: 1\n")):
+        path = tmp_path / f"params/{name}.yaml"
+        path.write_text(path.read_text().replace(old, new))
     monkeypatch.chdir(tmp_path)
     return load("paper")
 
@@ -123,12 +124,23 @@ def test_the_command_line_takes_the_words(
     config: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive(LAYOUT.downloads(), 1, 2, 3)
-    for words in (["fetch", "shells", "--wait"], ["data", "show", "shells"], ["data", "check", "shells", "digits"]):
+    for words in (["fetch", "shells", "--wait"], ["data", "show", "shells"], ["data", "check", "shells"]):
         monkeypatch.setattr("sys.argv", ["rtm", *words])
         cli.main()
-    assert capsys.readouterr().out.splitlines()[-2:] == [
-        "shells      good      3 x 256 px",
+    assert capsys.readouterr().out.splitlines()[-1] == "shells      good      3 x 256 px"
+
+
+def test_what_is_asked_for_by_name_must_be_here(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    data_cli.data(config, LAYOUT, "check", [])
+    with pytest.raises(UserError, match="Not here: digits, cat; the lines above say how to get it"):
+        data_cli.data(config, LAYOUT, "check", ["digits", "cat"])
+    smoke = load("smoke")
+    with pytest.raises(UserError, match="Not here: cat"):
+        data_cli.data(smoke, Layout.of(smoke), "check", ["cat"])
+    assert capsys.readouterr().out.splitlines()[-3:] == [
         "digits      not here  `rtm fetch digits`, or `dvc pull data/digits`",
+        "cat         not here  `rtm fetch cat`, or `dvc pull data/cat`",
+        "cat         not here  `rtm fetch cat --scale smoke`, or `dvc pull smoke/data/cat`",
     ]
 
 

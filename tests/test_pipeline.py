@@ -82,6 +82,15 @@ def test_inputs_come_first_and_are_in_the_graph(graph: dict[str, Job]) -> None:
             assert before.id in graph
 
 
+def test_every_name_that_a_verb_takes_is_a_job() -> None:
+    for config in map(load, ("paper", "demo", "smoke")):
+        named = {"inception", "vgg16", "digit_classifier", *config.params.datasets}
+        pairs = {f"{dataset}/{protocol}" for dataset in config.params.datasets for protocol in config.params.protocols}
+        graph = jobs(config)
+        assert {job.name for job in graph.values() if job.stage == "fetch"} == named
+        assert {job.name for job in graph.values() if job.stage == "reference"} == pairs
+
+
 def test_scales_share_data_alone(graph: dict[str, Job]) -> None:
     shared = {job.stage for job in jobs(load("demo")).values() if job.root == ""}
     assert shared == {"fetch", "reference"}

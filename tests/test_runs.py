@@ -3,8 +3,10 @@
 import errno
 import fcntl
 import getpass
+import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from rtm import runs
 from rtm.errors import UserError
 from rtm.files import atomic
 from rtm.methods import build_method
-from rtm.runs import book_of, is_trained, log_rows, only_one
+from rtm.runs import book_of, is_trained, listen, log_rows, only_one
 from rtm.train import Run
 
 HOLDER = """
@@ -108,6 +110,22 @@ def test_a_run_of_another_user_is_told_with_its_owner(tmp_path: Path, monkeypatc
     told = f"is {getpass.getuser()}'s, last trained by node7:12, and cannot be written by you"
     with pytest.raises(UserError, match=told), only_one(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+def test_a_second_ctrl_c_ends_at_once_but_for_torchruns_own(is_part: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setenv("RANK", "0") if is_part else monkeypatch.delenv("RANK", raising=False)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGURG, signal.SIGINT)}
+    try:
+        listen(lambda: asked.append(True))
+        signal.raise_signal(signal.SIGINT)
+        with nullcontext() if is_part else pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert len(asked) == 1 + is_part
 
 
 def test_a_torn_line_of_the_log_costs_that_line_alone(tmp_path: Path) -> None:

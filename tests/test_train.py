@@ -68,14 +68,24 @@ def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "run/log.jsonl").read_text() == log and same(weights(finished), weights(again))
 
 
-def test_a_stop_saves_and_the_same_command_goes_on_exactly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGURG, signal.SIGINT])
+def test_a_stop_saves_and_the_same_command_goes_on_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
     chosen = tiny.experiment(IMLE, epochs=10, save_every=1000)
     whole = tiny.run(tmp_path, chosen, "whole")
     whole.train()
     stopped = tiny.run(tmp_path, chosen, "stopped")
-    stopped.stop_asked = True
-    with pytest.raises(Stopped, match="saved itself at step"):
+    step = stopped.method.step
+
+    def interrupted(at: int) -> dict[str, Tensor | float]:
+        os.kill(os.getpid(), number)
+        return step(at)
+
+    monkeypatch.setattr(stopped.method, "step", interrupted)
+    with pytest.raises(Stopped, match=r"saved itself at step 1 of .*; the same command goes on"):
         stopped.train()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a second Ctrl-C ends it at once
     assert 0 < stopped.done < chosen.steps()
     resumed = tiny.run(tmp_path, chosen, "stopped")
     assert resumed.done == stopped.done

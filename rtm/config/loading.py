@@ -85,6 +85,10 @@ class Config:
     def figures(self) -> dict[str, Figure]:
         return {name: self.params.figures[name] for name in self.scale.figures}
 
+    def fetching(self, name: str) -> str:
+        """The command that gets a dataset or a network where this scale looks for it."""
+        return f"rtm fetch {name}" + ("" if self.scale_name == "paper" else f" --scale {self.scale_name}")
+
     def experiment(self, name: str) -> Experiment:
         return pick(self.experiments, name, f"experiment at scale {self.scale_name}")
 
