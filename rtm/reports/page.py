@@ -29,7 +29,7 @@ IMAGE_WIDTH = 1400  # pixels: twice what the page shows
 LOSSLESS = 300_000  # bytes; larger pictures are compressed with losses nobody sees
 LOG_LINES = 15
 FEW = 12  # runs that are shown unfolded
-STATES = ("failed", "running", "waiting", "done")  # what needs a look first
+STATES = ("failed", "changed", "running", "waiting", "done")  # what needs a look first
 
 
 @dataclass(frozen=True)
