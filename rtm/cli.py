@@ -18,7 +18,7 @@ from rtm.errors import UserError
 from rtm.layout import Layout
 from rtm.lineage import Ledger, Recording, recorded
 from rtm.lineage_cli import USAGE as LINEAGE_USAGE
-from rtm.pipeline import jobs, reference_of
+from rtm.pipeline import jobs
 
 Arguments = argparse.Namespace
 
@@ -161,7 +161,7 @@ def _evaluate_images(context: Context, arguments: Arguments) -> None:
     pick(context.config.params.datasets, arguments.dataset, "dataset")
     pick(context.config.params.protocols, arguments.protocol, "protocol")
     ledger = Ledger()
-    ledger.verify(reference_of(context.config, arguments.dataset, arguments.protocol))
+    ledger.verify(jobs(context.config)[f"reference/{arguments.dataset}/{arguments.protocol}"])
     ledger.hashes.save()
     measured = evaluate_images(
         context.config,

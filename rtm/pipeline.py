@@ -77,11 +77,6 @@ def jobs(config: Config) -> dict[str, Job]:
     return _Builder(config).graph
 
 
-def reference_of(config: Config, dataset: str, protocol: str) -> Job:
-    """The job of a dataset's features under a protocol, whether or not the scale asks for it."""
-    return _Builder(config).reference(dataset, protocol)
-
-
 def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
     """The jobs of all scales by id; what scales share is there once."""
     merged: dict[str, Job] = {}
