@@ -48,7 +48,7 @@ def experiment(gan: dict[str, Any], mapper: Mapper = MLP2, dim: int = 16, **trai
         dim=dim,
         training=Training.model_validate(given),
         stylegan2=Recipe2.model_validate(gan),
-        evaluation=Evaluation(protocols=(), samples=8, batch=8, latency_batch=4),
+        evaluation=Evaluation(protocols=("digits",), samples=8, batch=8, latency_batch=4),
         resources=Resources(gpus=0, cpus=1, mem_gb=1, hours=1),
     )
     return Experiment("toy", recipe, "digits", digits, mapper, None, (0,), ())

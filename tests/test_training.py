@@ -17,7 +17,6 @@ from rtm.lineage_cli import accept
 from rtm.meaning import meaning
 from rtm.pipeline import Job, jobs
 from rtm.runs import log_rows
-from rtm.train import Run
 from rtm.training import train_experiment
 
 NAME = "shells_imle_rtm"
@@ -64,7 +63,7 @@ def test_an_unfinished_training_is_told_and_taken_over(
         """Start it and stop it at its first look; what is told."""
         capsys.readouterr()
         with monkeypatch.context() as patch, pytest.raises(SystemExit):
-            patch.setattr(Run, "_listen", lambda run: setattr(run, "stop_asked", True))
+            patch.setattr("rtm.train.listen", lambda stop: stop())
             train(smoke)
         return capsys.readouterr().err
 
