@@ -20,10 +20,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from rtm.errors import UserError
-from rtm.files import checkpoint_metadata, digest, making, read_json, write_json
+from rtm.files import UNREADABLE, checkpoint_metadata, digest, making, read_json, write_json
 from rtm.layout import Layout, saved_states
 from rtm.meaning import meaning
 from rtm.pipeline import Job
@@ -268,7 +266,7 @@ def unsigned(job: Job) -> str:
 
 def _is_trained(ledger: Ledger, job: Job) -> bool:
     """Whether the weights here say that they are of exactly this training, with no save to write them from again."""
-    with suppress(OSError, SafetensorError, KeyError, TypeError, ValueError):
+    with suppress(*UNREADABLE):
         run = checkpoint_metadata(job.outputs[0])["run"]
         return bool(run == ledger.fingerprint(job)) and not _can_finish(ledger, job)
     return False

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from rtm.config import Experiment
+from rtm.config.experiments import Recursive
 from rtm.files import atomic_folder
 from rtm.generator import classes_of, draw, labels_of, latents, load_generator, noise_of
 from rtm.progress import progress
@@ -59,7 +60,7 @@ def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
     if device.type == "cpu":
         torch.set_num_threads(1)  # several threads of so small a network wait for each other
     generator = load_generator(experiment, checkpoint, device)
-    native = getattr(experiment.mapper, "H", None)
+    native = experiment.mapper.H if isinstance(experiment.mapper, Recursive) else None
     steps = {variant: inference_steps(variant) or native for variant in experiment.variants}
     medians = _median_ms(generator, experiment, list(dict.fromkeys(steps.values())), device)
     times = {variant: medians[H] for variant, H in steps.items()}

@@ -44,6 +44,9 @@ MISTAKES = [  # file, text, replacement, what the message must hold
     ("recipes.yaml", "lr: 2.0e-4", "lr: 2e-4", ["recipes.yaml: recipes.cifar10_imle.training.lr", "valid number"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: -1.0", ["training.lr", "greater than 0"]),
     ("recipes.yaml", "pool: 10.0", "poll: 10.0", ["imle.poll", "known are adaptive, chunk, epsilon"]),
+    ("recipes.yaml", "{rejected: 0.03}", "-1.0", ["imle.epsilon", "greater than or equal to 0"]),
+    ("recipes.yaml", "{rejected: 0.03}", "{rejected: 2.0}", ["epsilon", "rejected", "less than 1"]),
+    ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, learnable_init: true}", ["learnable_init needs gradient_steps: 8"]),
     ("recipes.yaml", "epochs: 6000", "epochs: 6000\n      steps: 3", ["exactly one of epochs and steps"]),
     ("recipes.yaml", "decoder: cifar10", "decoder: fewshot", ["ends at 256 px", "32 px"]),
     (

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from rtm.files import checkpoint_metadata
 from rtm.generator import draw, load_generator
 from rtm.methods import build_method
 from rtm.runs import Stopped
-from rtm.sampling import write_samples
+from rtm.sampling import measure_latency, write_samples
 from rtm.train import Run, Watch
 
 IMLE = "shells_imle_rtm"
@@ -231,6 +232,13 @@ def test_missing_gpus_are_refused_at_once() -> None:
         with pytest.raises(UserError, match=r"needs 4 h100 GPUs for about 336 hours.*snakemake --profile slurm x"):
             check_devices(paper.name, paper.recipe.resources, Path("x"))
     assert check_devices(IMLE, tiny.experiment(IMLE).recipe.resources, Path("x")) is False
+
+
+def test_one_depth_has_one_latency(tmp_path: Path) -> None:
+    chosen = replace(tiny.experiment(IMLE), sweep=(1, 2))  # trained with 2
+    tiny.run(tmp_path, chosen).export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
+    measured = measure_latency(chosen, tmp_path / "w.safetensors")
+    assert measured["sweep"].keys() == {"H1", "H2"} and measured["sweep"]["H2"] == measured["time_ms"]
 
 
 def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:

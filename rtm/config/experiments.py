@@ -3,7 +3,7 @@
 import itertools
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from rtm.config.base import SHA256, Count, Fraction, Name, NonNegative, Once, Positive, Strict
 
@@ -177,12 +177,19 @@ class Calibrated(Strict):
     rejected: Annotated[float, Field(gt=0, lt=1)]
 
 
+def _is_share(epsilon: object) -> str:
+    """So that a mistake is told of what was meant alone."""
+    return "share" if isinstance(epsilon, dict | Calibrated) else "number"
+
+
 class Imle(Strict):
     """RS-IMLE (Sec. 3.1): pool, rejection, matching, loss."""
 
     pool: Positive  # m / n
     refresh: Count  # epochs that a pair is kept (at most, if adaptive)
-    epsilon: NonNegative | Calibrated  # rejection radius in feature space; 0 is plain IMLE
+    epsilon: Annotated[  # rejection radius in feature space; 0 is plain IMLE
+        Annotated[NonNegative, Tag("number")] | Annotated[Calibrated, Tag("share")], Discriminator(_is_share)
+    ]
     perturb: NonNegative = 0.001
     perceptual: Literal["lpips", "digit_classifier"] = "lpips"
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one

@@ -208,7 +208,7 @@ def _validated(raw: Raw, files: Mapping[str, Path]) -> Params:
 def _told(error: ValidationError, files: Mapping[str, Path]) -> str:
     problems = []
     for problem in error.errors():
-        place = [str(part) for part in problem["loc"] if part not in ("mlp", "rtm", "[key]")]
+        place = [str(part) for part in problem["loc"] if part not in ("mlp", "rtm", "number", "share", "[key]")]
         file = files.get(place[0], PARAMS) if place else PARAMS
         message = problem["msg"].removeprefix("Value error, ")
         got = "" if problem["type"] in ("missing", "value_error") else f" (got {problem['input']!r})"
