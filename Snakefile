@@ -14,12 +14,12 @@
 #   reports/index.html                    all of them on one page
 #   lineage/<stage>/<name>.json           receipts: what each file was made from
 #
-# What must run is decided by those receipts (rtm/lineage.py), never by time stamps.
+# What must run is decided by those receipts (rtm/lineage/receipts.py), never by time stamps.
 
 import sys
 
-from rtm.pipeline import check_targets
-from rtm.plan import Plan, one_sentence
+from rtm.pipeline.graph import check_targets
+from rtm.pipeline.snakemake import Plan, one_sentence
 
 with one_sentence():
     plan = Plan(workflow, ancient, config)

@@ -13,7 +13,7 @@ from matplotlib import pyplot
 
 import benchmarks
 from benchmarks.measuring import Groups, machine, show
-from rtm.files import atomic, write_json, write_text
+from rtm.core.files import atomic, write_json, write_text
 
 RESULTS = Path(__file__).parent / "results.json"
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"

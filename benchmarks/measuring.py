@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rtm.files import write_json
+from rtm.core.files import write_json
 
 T = TypeVar("T")
 Groups = dict[str, dict[str, float]]  # what is measured, with its unit -> variant -> value

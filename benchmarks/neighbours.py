@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measuring import DEVICE, Groups, added_megabytes, alone, now, show
-from rtm.neighbours import ApproximateMatch, StreamingMatch, inverted_file
+from rtm.core.neighbours import ApproximateMatch, StreamingMatch, inverted_file
 
 CHUNK = 1000
 

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.measuring import Groups, show
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from standin import DEMO, EXPERIMENTS, Repository
+from support.standin import DEMO, EXPERIMENTS, Repository
 
 COMMANDS = {
     "snakemake -n": ("snakemake", "-n", "--quiet", "--", "all", "demo"),

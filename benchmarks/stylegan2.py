@@ -11,8 +11,8 @@ import torch
 from benchmarks.measuring import DEVICE, Groups, alone, in_turn, random_images, show
 from rtm.config import load
 from rtm.data.datasets import Images
-from rtm.stylegan2.method import StyleGAN2Method, build_method
-from rtm.train import Setting
+from rtm.methods.base import Setting
+from rtm.methods.stylegan2.method import StyleGAN2Method, build_method
 
 EXPERIMENTS = {"2-layer MLP": "cifar10_stylegan2_mlp", "RTM": "cifar10_stylegan2_rtm"}
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rtm.mappers import RTM, MLPMapper
+    from rtm.models.mappers import RTM, MLPMapper
 
 __all__ = ["RTM", "MLPMapper"]
 
@@ -11,7 +11,7 @@ __all__ = ["RTM", "MLPMapper"]
 def __getattr__(name: str) -> Any:
     """Load the mappers on first use, so that `rtm.reports` and the command line start without torch."""
     if name in __all__:
-        from rtm import mappers
+        from rtm.models import mappers
 
         return getattr(mappers, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,12 +6,12 @@ import sys
 
 def main() -> None:
     if socket := os.environ.get("RTM_WARM"):
-        from rtm.warm import hand_over
+        from rtm.cli.forkserver import hand_over
 
         code = hand_over(socket)
         if code is not None:
             sys.exit(code)
-    from rtm.cli import main as run
+    from rtm.cli.main import main as run
 
     run()
 

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from rtm.config.base import Name, Strict
 from rtm.config.experiments import Dataset, DecoderConfig, Entry, Mapper, Protocol, Recipe, Recursive
 from rtm.config.reports import COST_METRICS, Figure, Foreign, Published, Table
-from rtm.errors import UserError
+from rtm.core.errors import UserError
+from rtm.core.layout import Layout
 
 PARAMS = Path("params")
 Raw = dict[str, Any]
@@ -76,6 +77,10 @@ class Config:
     scale: Scale
     params: Params
     experiments: dict[str, Experiment]
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(Path(self.scale.root), Path(self.scale.shared))
 
     @property
     def tables(self) -> dict[str, Table]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from rtm.errors import UserError
+from rtm.core.errors import UserError
 
 LARGEST = 1 << 28  # bytes of one file; CIFAR-10's largest has 2^25
 WHOLE = 1 << 37  # bytes of all files; CelebA-HQ at 1024 px has less than 2^36

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtm.config.experiments import Dataset
+from rtm.core.errors import UserError
+from rtm.core.files import digest, read_json
 from rtm.data.datasets import Images
-from rtm.errors import UserError
-from rtm.files import digest, read_json
 
 FILES = {"images.npy", "labels.npy", "meta.json"}
 

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rtm.errors import UserError
-from rtm.files import read_json, reading
+from rtm.core.errors import UserError
+from rtm.core.files import read_json, reading
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]

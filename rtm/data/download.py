@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from rtm.errors import UserError
-from rtm.files import digest, room
-from rtm.progress import progress
+from rtm.core.errors import UserError
+from rtm.core.files import digest, room
+from rtm.core.progress import progress
 
 CHUNK = 1 << 18
 OVERLAP = 1 << 16  # bytes that are asked for again, to see that the part here is of the same file

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rtm.config.experiments import Dataset, Source
+from rtm.core.errors import UserError
+from rtm.core.files import digest_of_all
 from rtm.data.download import locked, wrong
 from rtm.data.prepare import prepare
 from rtm.data.sources import checksums_of, first_of
 from rtm.data.weights import NETWORKS, convert
-from rtm.errors import UserError
-from rtm.files import digest_of_all
 
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
 PREPARED = "images.npy"

@@ -3,7 +3,7 @@
 import pickle
 from typing import IO, Any
 
-from rtm.errors import UserError
+from rtm.core.errors import UserError
 
 _ALLOWED = {(f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")} | {
     ("numpy", "ndarray"),

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rtm.config.experiments import Dataset
+from rtm.core.errors import UserError
+from rtm.core.files import atomic, digest, room, write_json
+from rtm.core.progress import track
 from rtm.data import tfrecords
 from rtm.data.archives import Archive, Member, opened
 from rtm.data.datasets import IMAGE_SUFFIXES, Labels, Pixels
 from rtm.data.pickles import load_arrays
-from rtm.errors import UserError
-from rtm.files import atomic, digest, room, write_json
-from rtm.progress import track
 
 Row = tuple[int, Pixels, int]  # place, image, class
 Origin = dict[str, str]  # file and sha256 that the images came from

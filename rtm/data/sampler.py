@@ -5,7 +5,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from rtm.randomness import permutation, seed_of
+from rtm.core.randomness import permutation, seed_of
 
 
 @lru_cache(maxsize=4)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from rtm.errors import UserError
+from rtm.core.errors import UserError
 
 _LENGTH, _CHECK = 8, 4  # bytes of a record's length and of each of its two checks
 _POLYNOMIAL = 0x82F63B78  # of CRC-32C, reflected

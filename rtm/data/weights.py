@@ -22,9 +22,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from rtm.core.errors import UserError
+from rtm.core.files import atomic, digest
 from rtm.data.pickles import load_arrays
-from rtm.errors import UserError
-from rtm.files import atomic, digest
 
 Tensors = dict[str, Tensor]
 

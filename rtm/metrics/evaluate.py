@@ -1,76 +1,171 @@
-"""Measure images of any origin as the pipeline measures its own, with what may be asked for beyond the metrics."""
+"""A protocol from samples to numbers: extract once, compare with the reference, and tell how it was made."""
 
-import sys
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rtm.config import Config
-from rtm.config.experiments import Protocol
-from rtm.errors import UserError
-from rtm.files import digest_of_all, write_json
-from rtm.layout import Layout
-from rtm.metrics.images import Pictures, load_images
-from rtm.metrics.memorisation import memorisation
-from rtm.metrics.protocols import ImageSet, measure, see
-from rtm.metrics.uncertainty import check_resamples, intervals
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file, save
+
+from rtm.config import Config, Experiment
+from rtm.config.experiments import Protocol, Watching
+from rtm.core.errors import UserError
+from rtm.core.files import atomic, digest, reading, write_json
+from rtm.core.layout import Layout
+from rtm.data.datasets import Images
+from rtm.metrics.features import DigitsExtractor, Extractor, FeatureSet, extract
+from rtm.metrics.fid import Statistics, frechet_distance
+from rtm.metrics.images import Pictures
+from rtm.metrics.inception_score import inception_score
+from rtm.metrics.prdc import Membership, membership
+
+PACKAGES = ("torch", "torch-fidelity", "numpy")
+BATCH = 128
 
 
-def evaluate_images(
-    config: Config,
-    layout: Layout,
-    path: Path,  # a folder of images, an .npy or an .npz file
-    dataset: str,  # whose training set is the reference
-    protocol_name: str,
-    resamples: int = 0,  # of the bootstrap; 0: no intervals
-    memorised: bool = False,  # whether to look for copies
-    held_out: Path | None = None,  # images that were not trained on, for that
-) -> dict[str, Any]:
-    """The metrics of the images at `path` by name; `intervals` and `memorisation` where they are asked for."""
-    check_resamples(resamples)
-    protocol, side = config.params.protocols[protocol_name], config.params.datasets[dataset].resolution
-    required, images = protocol.required(dataset), _load(path, protocol, side)
-    if len(images) > required:
-        print(f"rtm: {path} holds {len(images)} images; only the first {required} are measured.", file=sys.stderr)
-    real = ImageSet.load(layout.reference(dataset, protocol_name))
-    fake = see(images, protocol, layout)
-    measured = measure(fake, real, protocol, required)
-    result: dict[str, Any] = {
-        "images": str(path),
-        "dataset": dataset,
-        "protocol": protocol_name,
-        "found": len(images),
-        "samples": required,
-        "metrics": measured.metrics,
-        "provenance": {"extractors": real.extractors},
-    }
-    if resamples:
-        used = fake.quality.first(required)
-        result["intervals"] = intervals(
-            measured.metrics, used, real.statistics, measured.members, protocol.splits, resamples
+@dataclass(frozen=True)
+class ImageSet:
+    """A set of images as a protocol sees it: for FID and IS, and for precision and recall."""
+
+    quality: FeatureSet
+    coverage: FeatureSet  # the same object where one network serves both
+    extractors: dict[str, str]  # name: digest
+
+    def save(self, path: Path) -> None:
+        tensors = {"quality": self.quality.features, "logits": self.quality.logits}
+        if self.coverage is not self.quality:
+            tensors["coverage"] = self.coverage.features
+        present = {name: array for name, array in tensors.items() if array is not None}
+        with atomic(path) as file:
+            file.write(save(present, metadata={"extractors": json.dumps(self.extractors, sort_keys=True)}))
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        return Statistics.of(self.quality.features)
+
+    @classmethod
+    def load(cls, path: Path) -> "ImageSet":
+        remedy = f"make it with `rtm reference {path.parent.name} {path.stem}`"
+        if not path.exists():
+            raise UserError(f"{path} is missing; {remedy}.")
+        with reading(path, remedy), safe_open(path, "numpy") as file:
+            tensors, extractors = load_file(path), json.loads(file.metadata()["extractors"])
+            quality = FeatureSet(tensors["quality"], tensors.get("logits"))
+        coverage = FeatureSet(tensors["coverage"], None) if "coverage" in tensors else quality
+        return cls(quality, coverage, extractors)
+
+
+def extractor_of(name: str, protocol: Protocol, layout: Layout) -> Extractor:
+    weights = layout.weights(name)
+    if name == "digit_classifier":
+        return DigitsExtractor(weights)
+    if name == "vgg16":
+        from rtm.metrics.vgg16 import VGG16Extractor
+
+        return VGG16Extractor(weights)
+    from rtm.metrics.inception import InceptionExtractor
+
+    return InceptionExtractor(weights, protocol.resize)
+
+
+def see(images: Pictures, protocol: Protocol, layout: Layout) -> ImageSet:
+    """Features of images (N, H, W, 3) by the protocol's networks, each run once."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    names: set[str] = {protocol.extractor, protocol.pr_extractor}
+    extractors = {name: extractor_of(name, protocol, layout) for name in sorted(names)}
+    seen = {name: extract(images, extractor, BATCH, device) for name, extractor in extractors.items()}
+    digests = {name: extractor.digest for name, extractor in extractors.items()}
+    return ImageSet(seen[protocol.extractor], seen[protocol.pr_extractor], digests)
+
+
+@dataclass(frozen=True)
+class Measured:
+    metrics: dict[str, float]
+    members: Membership  # the decisions behind precision, recall, density and coverage
+
+
+def measure(fake: ImageSet, real: ImageSet, protocol: Protocol, required: int) -> Measured:
+    """Every metric of a protocol by name, of the first `required` images."""
+    if len(fake.quality) < required:
+        raise UserError(
+            f"The protocol asks for {required} samples and there are {len(fake.quality)}; generate more "
+            "(evaluation.samples in params/recipes.yaml)."
         )
-    if memorised:
-        others = None if held_out is None else see(_load(held_out, protocol, side), protocol, layout).coverage.features
-        result["memorisation"] = memorisation(fake.coverage.features[:required], real.coverage.features, others)
-    return result
+    if fake.extractors != real.extractors:
+        raise UserError("The reference was made with other weights than are here now; make it again (`rtm reference`).")
+    used = fake.quality.first(required)
+    metrics = {"fid": frechet_distance(real.statistics, used.features)}
+    if used.logits is not None:
+        metrics["is"], metrics["is_std"] = inception_score(used.logits, protocol.splits)
+    chosen = fake.coverage.features[: protocol.pr_samples or required]
+    members = membership(real.coverage.features, chosen, protocol.k, protocol.strict)
+    metrics |= members.metrics()
+    return Measured({name: round(value, 6) for name, value in metrics.items()}, members)
 
 
-def _load(path: Path, protocol: Protocol, side: int) -> Pictures:
-    """Images as large as the training images, where the protocol brings none to the size of its network."""
-    images = load_images(path)
-    height, width = images[0:1].shape[1:3]
-    if protocol.resize == "none" and (height, width) != (side, side):
-        raise UserError(f"{path} holds images of {width} x {height} px, the dataset of {side} x {side}: resize them.")
-    return images
+def fid_of(images: Pictures, reference: Path, protocol: Protocol, layout: Layout) -> float:
+    """FID alone: what selects a checkpoint in training."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    fake = extract(images, extractor_of(protocol.extractor, protocol, layout), BATCH, device)
+    return frechet_distance(ImageSet.load(reference).statistics, fake.features)
 
 
-def write_foreign(config: Config, layout: Layout, name: str, protocol: str) -> None:
-    """The metrics of an entry of params/foreign.yaml, once its images are those that it means."""
-    foreign = config.params.foreign[name]
-    path = Path(foreign.samples)
-    if not path.exists():
-        raise UserError(f"{path} is not here; put there what params/foreign.yaml names {name}: {foreign.source}.")
-    if (found := digest_of_all(path)) != foreign.sha256:
-        raise UserError(f"{path} has sha256 {found}, but params/foreign.yaml says {foreign.sha256} for {name}.")
-    measured = evaluate_images(config, layout, path, foreign.dataset, protocol)
-    measured["provenance"] |= {"samples_sha256": found, "source": foreign.source}
-    write_json(layout.foreign(name, protocol), measured)
+def glance(real: Pictures, watching: Watching, layout: Layout) -> Callable[[Pictures], dict[str, float]]:
+    """What tells FID, precision and recall of few images against as many real ones: for a curve, not for a table."""
+    small = watching.extractor == "digit_classifier"
+    protocol = Protocol(
+        title="on the way",
+        extractor=watching.extractor,
+        pr_extractor=watching.extractor,
+        resize="none" if small else "tf1",
+        k=watching.k,
+        strict=True,
+        splits=1,
+        samples={"default": watching.samples},
+    )
+    reference = see(real, protocol, layout)
+
+    def look(images: Pictures) -> dict[str, float]:
+        metrics = measure(see(images, protocol, layout), reference, protocol, len(images)).metrics
+        return {name: metrics[name] for name in ("fid", "precision", "recall")}
+
+    return look
+
+
+def write_reference(config: Config, layout: Layout, dataset: str, protocol: str) -> None:
+    images = Images(layout.images(dataset))
+    see(images.pixels, config.params.protocols[protocol], layout).save(layout.reference(dataset, protocol))
+
+
+def write_metrics(config: Config, layout: Layout, experiment: Experiment, protocol_name: str, seed: int) -> None:
+    """The metrics of every variant of an experiment's samples, with what they were made from."""
+    protocol, folder = config.params.protocols[protocol_name], layout.samples(experiment.name, seed)
+    reference = layout.reference(experiment.dataset_name, protocol_name)
+    real, required = ImageSet.load(reference), protocol.required(experiment.dataset_name)
+    metrics = {}
+    for variant in experiment.variants:
+        samples = folder / f"{variant}.npy"
+        if not samples.exists():
+            raise UserError(f"{samples} is missing; make it with `rtm sample {experiment.name} --seed {seed}`.")
+        seen = see(np.load(samples, mmap_mode="r"), protocol, layout)
+        metrics[variant] = measure(seen, real, protocol, required).metrics
+    written: dict[str, Any] = {
+        "experiment": experiment.name,
+        "protocol": protocol_name,
+        "seed": seed,
+        "samples": required,
+        "metrics": metrics,
+        "provenance": {
+            "checkpoint_sha256": digest(layout.checkpoint(experiment.name, seed)),
+            "reference_sha256": digest(reference),
+            "extractors": real.extractors,
+            "versions": {package: version(package) for package in PACKAGES},
+        },
+    }
+    write_json(layout.metrics(experiment.name, protocol_name, seed), written)

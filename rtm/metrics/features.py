@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rtm.core.distances import full_precision
+from rtm.core.files import digest
+from rtm.core.progress import progress
 from rtm.data.datasets import to_unit
-from rtm.digits import load_digits_classifier
-from rtm.files import digest
-from rtm.metrics.distances import full_precision
 from rtm.metrics.images import Pictures
-from rtm.progress import progress
+from rtm.models.digits import load_digits_classifier
 
 
 class Features(NamedTuple):

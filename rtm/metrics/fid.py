@@ -11,8 +11,8 @@ from functools import reduce
 import numpy as np
 import scipy.linalg
 
-from rtm.errors import UserError
-from rtm.metrics.distances import Floats, Matrix, as_array
+from rtm.core.distances import Floats, Matrix, as_array
+from rtm.core.errors import UserError
 
 ROWS = 8192  # held in float64 at a time
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from rtm.core.errors import UserError
+from rtm.core.files import reading
 from rtm.data.datasets import IMAGE_SUFFIXES
-from rtm.errors import UserError
-from rtm.files import reading
 
 
 class Pictures(Protocol):

@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from rtm.errors import UserError
-from rtm.metrics.distances import Matrix, as_array
+from rtm.core.distances import Matrix, as_array
+from rtm.core.errors import UserError
 
 
 def inception_score(

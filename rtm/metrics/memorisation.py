@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rtm.errors import UserError
-from rtm.neighbours import nearest
+from rtm.core.errors import UserError
+from rtm.core.neighbours import nearest
 
 QUANTILE = 0.01
 SAME = 1e-5  # of a feature's length: what rounding in other batches makes of one image

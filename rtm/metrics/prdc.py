@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rtm.errors import UserError
-from rtm.metrics import distances
-from rtm.metrics.distances import Floats, Ints, Matrix, Pairs, Points
-from rtm.progress import Report, progress
+from rtm.core import distances
+from rtm.core.distances import Floats, Ints, Matrix, Pairs, Points
+from rtm.core.errors import UserError
+from rtm.core.progress import Report, progress
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from rtm.errors import UserError
+from rtm.core.errors import UserError
+from rtm.core.progress import track
 from rtm.metrics.features import FeatureSet
 from rtm.metrics.fid import Statistics, frechet_distance
 from rtm.metrics.inception_score import inception_score
 from rtm.metrics.prdc import Membership
-from rtm.progress import track
 
 FEWEST = 40  # resamples: with fewer the 2.5th percentile would be the smallest of them
 Interval = tuple[float, float]

@@ -8,8 +8,8 @@ from PIL import Image
 from torch import Tensor
 from torchvision.models import vgg16
 
+from rtm.core.errors import UserError
 from rtm.data.weights import NETWORKS, load_network
-from rtm.errors import UserError
 from rtm.metrics.features import Extractor, Features, identity
 
 

@@ -11,9 +11,9 @@ from typing import Literal
 from rtm.config import Config
 from rtm.config.loading import pick
 from rtm.config.reports import COST_METRICS, Better, CellPart, Column, Group, Metric, Published, Row, Table
-from rtm.errors import UserError
-from rtm.files import making, read_json
-from rtm.layout import Layout
+from rtm.core.errors import UserError
+from rtm.core.files import making, read_json
+from rtm.core.layout import Layout
 from rtm.reports.summary import Summary, summarise
 
 State = Literal["measured", "evaluated", "published", "missing", "unreported"]

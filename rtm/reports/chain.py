@@ -6,12 +6,12 @@ from pathlib import Path
 
 from rtm.config import Config
 from rtm.config.reports import CellPart
-from rtm.errors import UserError
-from rtm.files import digest_of_all
-from rtm.layout import Layout
-from rtm.lineage import JSON, Ledger
-from rtm.lineage import State as Made
-from rtm.pipeline import Job, jobs
+from rtm.core.errors import UserError
+from rtm.core.files import digest_of_all
+from rtm.core.layout import Layout
+from rtm.lineage.receipts import JSON, Ledger
+from rtm.lineage.receipts import State as Made
+from rtm.pipeline.graph import Job, jobs
 from rtm.reports.cells import Cell, Sheet, State
 from rtm.reports.notes import measuring, not_computed
 

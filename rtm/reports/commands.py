@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rtm.config import Config
 from rtm.config.reports import Figure
-from rtm.files import making
-from rtm.layout import Layout
+from rtm.core.files import making
+from rtm.core.layout import Layout
 
 
 def command(config: Config, target: Path, experiments: Iterable[str]) -> str:

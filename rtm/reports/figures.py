@@ -11,8 +11,8 @@ from rtm.config import Config, Experiment
 from rtm.config.experiments import Recursive
 from rtm.config.loading import pick
 from rtm.config.reports import Figure
-from rtm.files import atomic
-from rtm.layout import Layout
+from rtm.core.files import atomic
+from rtm.core.layout import Layout
 from rtm.reports import mosaics, plots
 from rtm.reports.mosaics import DPI, WIDTH, Panel, read_gallery
 

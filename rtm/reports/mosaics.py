@@ -9,8 +9,8 @@ from PIL import Image
 
 from rtm.config import Config
 from rtm.config.reports import Figure
-from rtm.errors import UserError
-from rtm.layout import Layout
+from rtm.core.errors import UserError
+from rtm.core.layout import Layout
 from rtm.reports.commands import command
 
 Images = NDArray[np.uint8]

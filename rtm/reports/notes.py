@@ -5,8 +5,8 @@ from typing import Any
 
 from rtm.config import Config
 from rtm.config.reports import COST_METRICS
-from rtm.files import read_json
-from rtm.layout import Layout
+from rtm.core.files import read_json
+from rtm.core.layout import Layout
 from rtm.reports.cells import TITLES, Cell, Sheet, sources
 from rtm.reports.commands import command
 from rtm.reports.latex import plain

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from rtm.config import Config, Experiment
 from rtm.config.experiments import Recursive
 from rtm.config.reports import Figure
-from rtm.errors import UserError
-from rtm.layout import Layout
+from rtm.core.errors import UserError
+from rtm.core.layout import Layout
 from rtm.reports.cells import TITLES, Line, build, read_summary
 from rtm.reports.commands import command
 from rtm.reports.latex import plain

@@ -10,9 +10,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from rtm.config import Config, Experiment
-from rtm.errors import UserError
-from rtm.files import atomic, making, read_json, write_json
-from rtm.layout import Layout
+from rtm.core.errors import UserError
+from rtm.core.files import atomic, making, read_json, write_json
+from rtm.core.layout import Layout
 
 Summary = dict[str, Any]  # section: {metric: number}; "seeds": number of seeds
 COSTS = ("time_ms", "mapper_parameters", "generator_parameters")

@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from rtm.config import Config
-from rtm.errors import UserError
-from rtm.files import digest, read_json, write_json, write_text
-from rtm.layout import Layout
+from rtm.core.errors import UserError
+from rtm.core.files import digest, read_json, write_json, write_text
+from rtm.core.layout import Layout
 from rtm.reports import latex
 from rtm.reports.cells import Block, Cell, Line, Sheet, build, sources
 from rtm.reports.notes import measuring, notes

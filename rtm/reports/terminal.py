@@ -8,7 +8,7 @@ from rich.text import Text
 
 from rtm.config import Config
 from rtm.config.reports import Column
-from rtm.layout import Layout
+from rtm.core.layout import Layout
 from rtm.reports.cells import Cell, Sheet
 from rtm.reports.latex import plain
 from rtm.reports.notes import notes

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from rtm.config import load
-from rtm.errors import UserError
-from rtm.files import digest, read_json
-from rtm.layout import Layout
-from rtm.lineage import JSON
-from rtm.pipeline import Job
+from rtm.core.errors import UserError
+from rtm.core.files import digest, read_json
+from rtm.lineage.receipts import JSON
+from rtm.pipeline.graph import Job
 from rtm.reports.cells import Cell, Sheet, build
 from rtm.reports.chain import Chains, Link
 from rtm.reports.latex import plain
@@ -19,7 +18,7 @@ WIDTH = 88
 def trace(table: Job, row: str, column: str) -> Iterator[str]:
     """Lines that tell the number, whose it is, and every link behind it."""
     config = load(table.scale)
-    layout = Layout.of(config)
+    layout = config.layout
     sheet, chains = build(config, layout, table.name), Chains(config, layout)
     cell = find_cell(sheet, row, column)
     shown = cell.text + (f" ± {cell.spread}" if cell.spread else "")

@@ -1,5 +1,5 @@
 # Tables, figures and the page with all of them, from files alone.
-from rtm.pipeline import FIGURE_SUFFIXES, TABLE_SUFFIXES
+from rtm.pipeline.graph import FIGURE_SUFFIXES, TABLE_SUFFIXES
 
 
 rule table:

@@ -1,0 +1,115 @@
+"""`rtm fetch` of datasets and `rtm data`: what is here, whether it is what it should be, and what it looks like."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from rtm.config import Config
+from rtm.config.experiments import Dataset
+from rtm.config.loading import pick
+from rtm.core.errors import UserError
+from rtm.core.files import atomic
+from rtm.core.layout import Layout
+from rtm.lineage.receipts import Ledger, recorded
+from rtm.pipeline.graph import jobs
+from rtm.reports.mosaics import sheet
+
+SHOWN, COLUMNS = 64, 8  # images of a contact sheet
+USAGE = """\
+rtm data check [NAME ...]   read the datasets and downloads that are here, and fail if one is not the recorded one
+rtm data show NAME ...      write a contact sheet, and print counts, sizes, licence and citation"""
+
+
+def fetch(config: Config, layout: Layout, name: str, source: Path | None, wait: bool) -> None:
+    """Get and prepare a dataset; its receipt keeps the sha256 of all that was used."""
+    from rtm.data.fetch import PREPARED, fetch_dataset
+
+    dataset = config.params.datasets[name]
+    if source and dataset.kind == "digits":
+        raise UserError(f"{name} is embedded at scale {config.scale_name}; leave --source out.")
+    with recorded(jobs(config)[f"fetch/{name}"]) as recording:
+        seen = _seen(recording.before)
+        if recording.before.get("fingerprint") != recording.fingerprint:  # prepared otherwise than now
+            seen.pop(PREPARED, None)
+        images, downloads = layout.images(name), layout.downloads()
+        recording.facts["sha256"] = fetch_dataset(name, dataset, images, downloads, source, seen, wait)
+    print(f"{images}: {_size(dataset)}; `dvc add {images.parent}` versions it")
+
+
+def data(config: Config, layout: Layout, action: str, names: Sequence[str]) -> None:
+    datasets = config.params.datasets
+    chosen = {name: pick(datasets, name, "dataset") for name in names}
+    if action == "check":
+        check(config, layout, chosen or datasets, asked=bool(chosen))
+    elif not chosen:
+        raise UserError("Name a dataset, e.g. `rtm data show digits`.")
+    else:
+        for name, dataset in chosen.items():
+            show(layout, name, dataset)
+
+
+def check(config: Config, layout: Layout, datasets: dict[str, Dataset], asked: bool) -> None:
+    """A line each; an error at the end names what is wrong, or asked for and not here."""
+    ledger = Ledger()
+    ledger.hashes.known.clear()  # every file is read
+    wrong, absent = [], []
+    for name, dataset in datasets.items():
+        found = _problems(config, layout, ledger, name, dataset)
+        here = _is_here(layout, name)
+        state = "wrong" if found else "good" if here else "not here"
+        print(f"{name:<11} {state:<9} {_size(dataset) if here else _way(config, layout, name)}")
+        absent += [] if here else [name]
+        wrong += [f"{name}: {told}." for told in found]
+    if wrong:
+        raise UserError(" ".join(wrong) + " Fetch it again, or bring it back with `dvc checkout`.")
+    if asked and absent:
+        raise UserError(f"Not here: {', '.join(absent)}; the lines above say how to get it.")
+
+
+def show(layout: Layout, name: str, dataset: Dataset) -> None:
+    from rtm.data.check import facts
+
+    told = facts(dataset, layout.images(name))
+    path = layout.contact_sheet(name)
+    write_contact_sheet(layout.images(name), path)
+    print(f"{dataset.title} ({name})")
+    for title, value in {**told, "sheet": str(path)}.items():
+        print(f"  {title:<12} {value}")
+
+
+def write_contact_sheet(images: Path, path: Path) -> None:
+    """Images spread evenly over the dataset, in its order."""
+    pixels = np.load(images, mmap_mode="r")
+    chosen = np.linspace(0, len(pixels) - 1, min(SHOWN, len(pixels))).round().astype(int)
+    with atomic(path) as file:
+        Image.fromarray(sheet(pixels[chosen], COLUMNS)).save(file, "PNG")
+
+
+def _problems(config: Config, layout: Layout, ledger: Ledger, name: str, dataset: Dataset) -> list[str]:
+    from rtm.data.check import problems
+    from rtm.data.fetch import download_problems
+
+    receipt = ledger.receipt(jobs(config)[f"fetch/{name}"]) or {}
+    images = layout.images(name)
+    found = problems(dataset, images) if _is_here(layout, name) else []
+    found += ledger.changed_outputs(receipt) if receipt else []
+    return found + download_problems(name, dataset, layout.downloads(), _seen(receipt))
+
+
+def _is_here(layout: Layout, name: str) -> bool:
+    return any(layout.images(name).parent.glob("*"))
+
+
+def _seen(receipt: dict[str, Any]) -> dict[str, str]:
+    return dict(receipt.get("made", {}).get("sha256", {}))
+
+
+def _size(dataset: Dataset) -> str:
+    return f"{dataset.count:,} x {dataset.resolution} px"
+
+
+def _way(config: Config, layout: Layout, name: str) -> str:
+    return f"`{config.fetching(name)}`, or `dvc pull {layout.images(name).parent}`"

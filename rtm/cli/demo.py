@@ -1,0 +1,147 @@
+"""`rtm demo`: the pipeline on the embedded digits under one live display, and its tables at the end."""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from rtm.cli.forkserver import running
+from rtm.config import Config, load
+from rtm.core.errors import UserError
+from rtm.core.layout import Layout
+from rtm.core.progress import columns
+from rtm.lineage.receipts import Ledger
+from rtm.pipeline.graph import Job, jobs
+from rtm.reports.cells import build
+from rtm.reports.terminal import print_table
+
+Look = Callable[[list[Job]], None]  # called with the jobs that have ended
+Seen = dict[str, Any]  # what a running job tells of itself
+LOG = Path("demo/logs/snakemake.log")
+SLOW = 0.5  # seconds between two looks
+
+
+def run(cores: int) -> None:
+    config = load("demo")
+    layout, console, began = config.layout, Console(highlight=False), time.monotonic()
+    todo = _stale(config)
+    if todo:
+        console.print(f"Demo: {len(todo)} jobs on {cores} cores, from embedded images to LaTeX. Log: {LOG}")
+        _execute(todo, layout.page(), cores, console)
+        console.print(f"Done in {(time.monotonic() - began) / 60:.1f} minutes.\n")
+    else:
+        console.print("Nothing is to be done: all of demo/ is what its parameters, code and data say.\n")
+    for name in config.tables:
+        print_table(config, layout, build(config, layout, name), console)
+    _tell_where(config, layout, console)
+
+
+def _stale(config: Config) -> list[Job]:
+    """Jobs that leave something behind and that must run, for the count."""
+    graph, ledger = jobs(config), Ledger()
+    needed = {
+        job.id: job
+        for stage in ("table", "figure", "report")
+        for report in graph.values()
+        if report.stage == stage
+        for job in report.upstream()
+    }
+    return [job for job in needed.values() if not job.temporary and not ledger.fresh(job)]
+
+
+def _execute(todo: list[Job], page: Path, cores: int, console: Console) -> None:
+    LOG.parent.mkdir(parents=True, exist_ok=True)
+    began = time.time()
+    with tempfile.TemporaryDirectory(prefix="rtm-") as folder, open(LOG, "w") as log:
+        command = ["snakemake", "--cores", str(cores), "--", "demo", str(page)]
+        show = _live if console.is_terminal else _lines
+        with running({**os.environ, "RTM_PROGRESS": folder}) as environment:
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+            try:
+                with show(todo, Path(folder), console) as look:
+                    while process.poll() is None:
+                        look([job for job in todo if _finished(job, began)])
+                        time.sleep(SLOW)
+                    look([job for job in todo if _finished(job, began)])
+            except KeyboardInterrupt:
+                process.terminate()
+                process.wait()
+                raise
+    if process.returncode:
+        raise UserError(f"The demo failed; {LOG} ends with:\n{_end(LOG)}")
+
+
+def _finished(job: Job, since: float) -> bool:
+    return job.receipt.exists() and job.receipt.stat().st_mtime >= since
+
+
+@contextmanager
+def _live(todo: list[Job], folder: Path, console: Console) -> Iterator[Look]:
+    """One bar for all jobs and one for each that runs."""
+    whole = Progress(*columns()[:3], TimeElapsedColumn(), TextColumn("{task.fields[numbers]}"), console=console)
+    task = whole.add_task("all jobs", total=len(todo), numbers="")
+    running = Progress(*columns(), console=console)
+    tasks: dict[str, TaskID] = {}
+
+    def look(finished: list[Job]) -> None:
+        whole.update(task, completed=len(finished))
+        present = dict(_running(folder))
+        for name in set(tasks) - set(present):
+            running.remove_task(tasks.pop(name))
+        for name, seen in present.items():
+            if name not in tasks:
+                tasks[name] = running.add_task("", total=seen["total"], numbers="")
+            running.update(
+                tasks[name],
+                description=seen["description"],
+                total=seen["total"],
+                completed=seen["done"],
+                numbers=seen["numbers"],
+            )
+
+    with Live(Group(whole, running), console=console, refresh_per_second=4):
+        yield look
+
+
+@contextmanager
+def _lines(todo: list[Job], folder: Path, console: Console) -> Iterator[Look]:
+    """Where there is no terminal: a line for each job that ends."""
+    told: set[str] = set()
+
+    def look(finished: list[Job]) -> None:
+        for job in finished:
+            if job.id not in told:
+                told.add(job.id)
+                console.print(f"[{len(told)}/{len(todo)}] {job.id}", markup=False)
+
+    yield look
+
+
+def _running(folder: Path) -> Iterator[tuple[str, Seen]]:
+    for path in sorted(folder.glob("*.json")):
+        try:
+            yield path.stem, json.loads(path.read_text())
+        except (OSError, ValueError):  # it has just ended
+            continue
+
+
+def _end(path: Path, lines: int = 25) -> str:
+    return "\n".join(path.read_text().splitlines()[-lines:])
+
+
+def _tell_where(config: Config, layout: Layout, console: Console) -> None:
+    reports = layout.table("x").parent
+    console.print(f"LaTeX, CSV and Markdown  {reports}/tab_*")
+    console.print(f"figures                  {layout.figure('x').parent}/")
+    console.print(f"metrics                  {layout.root}/results/*/metrics.json")
+    console.print(f"lineage of every number  {layout.root}/lineage/")
+    console.print(f"all of it on one page    {layout.page()}")

@@ -1,0 +1,89 @@
+"""What works on this machine, and what to do about what does not."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from rich.console import Console
+
+from rtm.config import Config
+
+PATIENCE = 30.0  # seconds for a command's answer
+
+
+@dataclass(frozen=True)
+class Finding:
+    subject: str
+    good: bool
+    told: str  # what is there, or what to do
+
+
+def examine(config: Config) -> list[Finding]:
+    checks: list[Callable[[], Finding]] = [_gpu, _faiss, lambda: _weights(config), lambda: _data(config)]
+    return [check() for check in [*checks, _latex, _slurm, _dvc_remote]]
+
+
+def show(findings: list[Finding]) -> None:
+    console = Console(highlight=False)
+    for finding in findings:
+        mark = "[green]yes[/]" if finding.good else "[yellow]no [/]"
+        console.print(f"{mark} {finding.subject:<11} {finding.told}", soft_wrap=True)
+
+
+def _gpu() -> Finding:
+    import torch
+
+    count = torch.cuda.device_count()
+    if count:
+        return Finding("GPU", True, f"{count} x {torch.cuda.get_device_name()}, torch {torch.__version__}")
+    return Finding("GPU", False, "none: the demo runs on the CPU; submit the rest with `snakemake --profile slurm`")
+
+
+def _faiss() -> Finding:
+    import faiss
+
+    gpus = faiss.get_num_gpus() if hasattr(faiss, "get_num_gpus") else 0
+    return Finding("faiss", True, f"{faiss.__version__}, {'on the GPU' if gpus else 'on the CPU'}")
+
+
+def _weights(config: Config) -> Finding:
+    layout = config.layout
+    missing = [name for name in ("inception", "vgg16") if not layout.weights(name).exists()]
+    if missing:
+        commands = " and ".join(f"`{config.fetching(name)}`" for name in missing)
+        return Finding("weights", False, f"{', '.join(missing)} missing: {commands} (the demo needs neither)")
+    return Finding("weights", True, f"inception and vgg16 in {layout.weights('inception').parent}/")
+
+
+def _data(config: Config) -> Finding:
+    folder = config.layout.images("any").parents[1]
+    names = sorted(path.parent.name for path in folder.glob("*/meta.json"))
+    return Finding("data", bool(names), ", ".join(names) or f"no dataset yet: `{config.fetching('digits')}`")
+
+
+def _latex() -> Finding:
+    found = shutil.which("pdflatex")
+    return Finding("LaTeX", bool(found), found or "no pdflatex: tables are written but not compiled; install TeX Live")
+
+
+def _slurm() -> Finding:
+    if not shutil.which("sbatch"):
+        return Finding("SLURM", False, "no sbatch here: run `snakemake --profile slurm` on a cluster's login node")
+    lines = _answer("sinfo", "-h", "-o", "%P %G")
+    return Finding("SLURM", bool(lines), ", ".join(lines[:3]) or "sbatch is here but the controller does not answer")
+
+
+def _dvc_remote() -> Finding:
+    remotes = ", ".join(" ".join(line.split()) for line in _answer("dvc", "remote", "list"))
+    return Finding("DVC", bool(remotes), f"{version('dvc')}, remote {remotes}" if remotes else "no remote: see README")
+
+
+def _answer(*command: str) -> list[str]:
+    """The lines that a command prints; none if it fails, is missing or takes too long."""
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        return done.stdout.splitlines()
+    return []

@@ -1,0 +1,153 @@
+"""A process that has imported everything and forks for each call: many small jobs without as many slow starts.
+
+`rtm demo` has one beside Snakemake. The rules' `rtm` finds its socket in RTM_WARM and hands over its words, folder,
+environment and open files; without a server, or once the code on disk is newer than what it imported, it works alone.
+"""
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+PACKAGE = Path(__file__).parents[1]
+# what the verbs import; torch._dynamo is what an optimiser brings along
+MODULES = (
+    *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
+    *("rtm.models.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.reports.summary"),
+    *("rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
+)
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # none to lose in a fork
+SIZE = struct.Struct("!q")
+START = 60.0  # seconds that imports may take
+
+
+@contextmanager
+def running(environment: Mapping[str, str], folder: Path | None = None) -> Iterator[dict[str, str]]:
+    """Start a server and give the environment in which `rtm` uses it; end it with the block."""
+    with tempfile.TemporaryDirectory(prefix="rtm-warm-") as place:
+        path = f"{place}/socket"
+        command = [sys.executable, "-m", "rtm.cli.forkserver", path]
+        server = subprocess.Popen(command, env={**environment, **ONE_THREAD}, cwd=folder, stdin=subprocess.DEVNULL)
+        try:
+            until = time.monotonic() + START
+            while not os.path.exists(path) and server.poll() is None and time.monotonic() < until:  # noqa: PTH110
+                time.sleep(0.05)
+            yield {**environment, "RTM_WARM": path}
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def hand_over(path: str) -> int | None:
+    """Exit code of this process's command line, done by the server; None if there is none that can."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(path)
+            asked = {"words": sys.argv, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+            message = json.dumps(asked).encode()
+            socket.send_fds(connection, [SIZE.pack(len(message))], [0, 1, 2])
+            connection.sendall(message)
+            worker = _receive(connection)
+        except OSError:
+            return None
+        if not worker:
+            return None
+
+        def forward(number: int, frame: FrameType | None) -> None:
+            with suppress(ProcessLookupError):
+                os.kill(worker, number)
+
+        for number in (signal.SIGTERM, signal.SIGURG):
+            signal.signal(number, forward)
+        code = _receive(connection)
+        return 1 if code is None else code  # a worker that was killed says nothing
+
+
+def _receive(connection: socket.socket) -> int | None:
+    answer = connection.recv(SIZE.size, socket.MSG_WAITALL)
+    return SIZE.unpack(answer)[0] if len(answer) == SIZE.size else None
+
+
+def serve(path: str) -> None:
+    imported = _times()
+    for module in MODULES:
+        import_module(module)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{path}.new")
+        server.listen(64)
+        os.rename(f"{path}.new", path)  # noqa: PTH104
+        while True:
+            connection, _ = server.accept()
+            if _times() != imported:
+                connection.sendall(SIZE.pack(0))
+            elif os.fork() == 0:
+                server.close()
+                _work(connection)
+            connection.close()
+
+
+def _times() -> dict[str, int]:
+    return {str(file): file.stat().st_mtime_ns for file in PACKAGE.rglob("*.py")}
+
+
+def _work(connection: socket.socket) -> None:
+    """Become the process that asked, do what it was called for, and tell the exit code."""
+    header, files, *_ = socket.recv_fds(connection, SIZE.size, 3)
+    asked: dict[str, Any] = json.loads(_exactly(connection, SIZE.unpack(header)[0]))
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    for target, file in enumerate(files):
+        os.dup2(file, target)
+        os.close(file)
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update({key: value for key, value in asked["environment"].items() if key != "RTM_WARM"})
+    sys.argv = asked["words"]
+    connection.sendall(SIZE.pack(os.getpid()))
+    code = _call()
+    with suppress(OSError):
+        connection.sendall(SIZE.pack(code))
+    os._exit(code)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    parts = []
+    while size:
+        parts.append(connection.recv(min(size, 1 << 16)))
+        size -= len(parts[-1])
+    return b"".join(parts)
+
+
+def _call() -> int:
+    import torch
+
+    from rtm.cli.main import main
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,156 @@
+"""`rtm lineage`: why something would run, what a file was made from, and the commands of dvc.yaml."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from rtm.core.errors import UserError
+from rtm.lineage.receipts import Ledger, State
+from rtm.pipeline import dvc as dvcfile
+from rtm.pipeline.graph import Job, every_job, find
+from rtm.training.unfinished import take_over
+
+USAGE = """\
+rtm lineage FILE                        what a file was made from, by which job, where and when
+rtm lineage TABLE --cell ROW COLUMN     all that stands behind a number, and whether it is still what it was
+rtm lineage why TARGET ...              what is stale behind a target, and what made it so
+rtm lineage accept TARGET ... --reason  sign receipts anew after a refactoring that keeps the results
+rtm lineage verify TARGET ...           fail unless the targets are fresh
+rtm lineage check                       read every file that has a receipt, and fail if one is not the recorded one
+rtm lineage run TARGET ...              make what is stale through Snakemake, and verify it: the command of dvc.yaml
+rtm lineage dvc                         write dvc.yaml from params/ and rtm/
+
+A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds); those of
+another scale begin with its folder (demo/reports/tab_digits.tex, demo/train/digits_rtm)."""
+
+
+def lineage(words: Sequence[str], reason: str | None = None, cell: Sequence[str] | None = None) -> None:
+    """Do what the words after `rtm lineage` say."""
+    if cell is not None:
+        tell_cell(words, *cell)
+        return
+    actions: dict[str, Callable[[list[Job]], None]] = {"why": why, "verify": verify, "run": run}
+    first, *targets = words
+    if first in ("check", "dvc"):
+        check() if first == "check" else dvcfile.write()
+    elif first == "accept":
+        if not reason:
+            raise UserError("Say why the results stay the same: rtm lineage accept TARGET --reason '...'.")
+        accept(_wanted(targets), reason)
+    elif first in actions:
+        actions[first](_wanted(targets))
+    else:
+        for job in _wanted(words):
+            tell(job)
+
+
+def why(jobs: list[Job]) -> None:
+    """Print what is not fresh behind the jobs, in the order in which it would run."""
+    ledger = Ledger()
+    stale = [job for job in _behind(jobs) if not job.temporary and ledger.state(job) in (State.STALE, State.CHANGED)]
+    here = [job for job in jobs if ledger.state(job) is State.ABSENT]
+    for job in stale + here:
+        print(f"{job.id}: {'; '.join(ledger.why(job))}")
+    if not stale + here:
+        print(f"{', '.join(job.id for job in jobs)}: fresh")
+
+
+def accept(jobs: list[Job], reason: str) -> None:
+    """Sign for everything stale behind the jobs that was made once, or begun."""
+    ledger = Ledger()
+    begun = {job.id: run for job in _behind(jobs) if (run := take_over(ledger, job, reason))}
+    made = [job for job in _behind(jobs) if ledger.receipt(job) and job.id not in begun]
+    signed = [job for job in made if ledger.accept(job, reason)]
+    for name, run in begun.items():
+        print(f"{name}: goes on from {run}")
+    for job in signed:
+        print(f"{job.receipt}: signed")
+    if not (signed or begun):
+        print("Nothing was stale.")
+
+
+def verify(jobs: list[Job]) -> None:
+    ledger = Ledger()
+    for job in jobs:
+        ledger.verify(job)
+    ledger.hashes.save()
+
+
+def check() -> None:
+    """Compare every recorded output that is here with its receipt, byte by byte."""
+    ledger, graph = Ledger(), every_job()
+    ledger.hashes.known.clear()
+    known = {job.receipt for job in graph.values()}
+    folders = {Path(job.root) / "lineage" for job in graph.values()}
+    problems = [f"{path}: no job of params/ writes this receipt" for path in _receipts(folders) if path not in known]
+    signed = [job for job in graph.values() if job.receipt in known and job.receipt.exists() and not job.temporary]
+    for job in signed:
+        problems += [f"{job.id}: {told}" for told in _untrue(ledger, job)]
+    if problems:
+        raise UserError("\n".join(problems))
+    print(f"{len(signed)} receipts, all true")
+
+
+def _untrue(ledger: Ledger, job: Job) -> list[str]:
+    try:
+        return ledger.untrue(job)
+    except UserError as unreadable:
+        return [str(unreadable)]
+
+
+def run(jobs: list[Job]) -> None:
+    """Make what is stale and stand for it: DVC records what this leaves."""
+    dvcfile.check()
+    ledger = Ledger()
+    stale = [job for job in jobs if not ledger.fresh(job)]
+    if stale:
+        targets = [str(path) for job in stale for path in job.outputs]
+        where = [] if "SNAKEMAKE_PROFILE" in os.environ else ["--cores", "all"]
+        made = subprocess.run(["snakemake", *where, "--", *targets], check=False)
+        if made.returncode:
+            raise UserError(f"Snakemake did not finish {', '.join(job.id for job in stale)}; its messages are above.")
+    verify(jobs)
+
+
+def tell(job: Job) -> None:
+    ledger = Ledger()
+    receipt = ledger.receipt(job)
+    print(f"{job.id}: {ledger.state(job).value}")
+    for reason in ledger.why(job):
+        print(f"  {reason}")
+    if receipt is None:
+        return
+    for fact, value in receipt["made"].items():
+        print(f"  {fact:<12} {value}")
+    print(f"  {'fingerprint':<12} {receipt['fingerprint']}")
+    for trace in receipt.get("accepted", []):
+        print(f"  {'accepted':<12} {trace['time']}: {trace['reason']} ({'; '.join(trace['changes'])})")
+    for name in receipt["parts"]["inputs"]:
+        print(f"  {'from':<12} {name}")
+
+
+def tell_cell(words: Sequence[str], row: str, column: str) -> None:
+    """Print the chain of one number of a table."""
+    from rtm.reports.tracing import trace
+
+    tables = [job for job in _wanted(words) if job.stage == "table"]
+    if len(tables) != 1:
+        raise UserError("A cell is one of a table: rtm lineage reports/tab_cifar10.tex --cell cifar10_imle_rtm fid.")
+    for line in trace(tables[0], row, column):
+        print(line)
+
+
+def _wanted(targets: Sequence[str]) -> list[Job]:
+    if not targets:
+        raise UserError("Name a file or a job, e.g. `rtm lineage why reports/tab_cifar10.tex`.")
+    graph = every_job()
+    return list({job.id: job for target in targets for job in find(graph, target)}.values())
+
+
+def _behind(jobs: Iterable[Job]) -> list[Job]:
+    return list({before.id: before for job in jobs for before in job.upstream()}.values())
+
+
+def _receipts(folders: Iterable[Path]) -> list[Path]:
+    return [path for folder in sorted(folders) for path in sorted(folder.rglob("*.json"))]

@@ -1,0 +1,85 @@
+"""Where every file lives: the one place that knows paths. Formats are described in docs/files.md."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Layout:
+    root: Path  # runs, checkpoints, samples, results, reports, lineage of a scale
+    shared: Path  # data, weights, features of the reference
+
+    def images(self, dataset: str) -> Path:
+        """uint8, N x H x W x 3; beside it labels.npy and meta.json."""
+        return self.shared / "data" / dataset / "images.npy"
+
+    def downloads(self) -> Path:
+        """What came from outside, as it came; put there by `rtm fetch` or by hand."""
+        return self.shared / "downloads"
+
+    def contact_sheet(self, dataset: str) -> Path:
+        return self.shared / "galleries" / "data" / f"{dataset}.png"
+
+    def weights(self, network: str) -> Path:
+        return self.shared / "weights" / f"{network}.safetensors"
+
+    def reference(self, dataset: str, protocol: str) -> Path:
+        """Features of the training set under a protocol."""
+        return self.shared / "features" / dataset / f"{protocol}.safetensors"
+
+    def run(self, experiment: str, fingerprint: str) -> Path:
+        """State of a training: never an output of a rule."""
+        return self.root / "runs" / experiment / fingerprint[:16]
+
+    def checkpoint(self, experiment: str, seed: int | str) -> Path:
+        return self.root / "checkpoints" / experiment / f"seed{seed}.safetensors"
+
+    def curve(self, experiment: str, seed: int | str) -> Path:
+        return self.root / "results" / experiment / "training" / f"seed{seed}.csv"
+
+    def samples(self, experiment: str, seed: int | str) -> Path:
+        """A folder with <variant>.npy, uint8, N x H x W x 3."""
+        return self.root / "samples" / experiment / f"seed{seed}"
+
+    def gallery(self, experiment: str, seed: int | str) -> Path:
+        """Few images for the figures: samples, interpolations, neighbours."""
+        return self.root / "galleries" / experiment / f"seed{seed}.npz"
+
+    def metrics(self, experiment: str, protocol: str, seed: int | str) -> Path:
+        return self.root / "results" / experiment / protocol / f"seed{seed}.json"
+
+    def latency(self, experiment: str) -> Path:
+        return self.root / "results" / experiment / "latency.json"
+
+    def summary(self, experiment: str) -> Path:
+        """Mean and standard deviation over the seeds: what tables and `dvc metrics` read."""
+        return self.root / "results" / experiment / "metrics.json"
+
+    def sweep(self, experiment: str) -> Path:
+        """The summary's rows at other numbers H of refinement steps, for `dvc plots`."""
+        return self.root / "results" / experiment / "sweep.csv"
+
+    def foreign(self, name: str, protocol: str) -> Path:
+        """Metrics of others' images."""
+        return self.root / "results" / name / f"{protocol}.json"
+
+    def table(self, name: str, suffix: str = ".tex") -> Path:
+        return self.root / "reports" / f"{name}{suffix}"
+
+    def figure(self, name: str, suffix: str = ".pdf") -> Path:
+        return self.root / "reports" / "figures" / f"{name}{suffix}"
+
+    def page(self) -> Path:
+        return self.root / "reports" / "index.html"
+
+    def log(self, stage: str, name: str) -> Path:
+        """What a job printed."""
+        return self.root / "logs" / stage / f"{name}.log"
+
+    def receipt(self, stage: str, name: str) -> Path:
+        return self.root / "lineage" / stage / f"{name}.json"
+
+
+def saved_states(run: Path) -> tuple[Path, Path]:
+    """The last save of a training in its folder, and the one before it."""
+    return run / "state.pt", run / "state.prev.pt"

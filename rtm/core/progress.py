@@ -1,0 +1,110 @@
+"""Progress of anything longer than a few seconds: a bar in a terminal, a small file for whoever watches many jobs.
+
+With RTM_PROGRESS=DIR each job keeps DIR/<pid>.json up to date instead of drawing, so that one screen
+(`rtm demo`) can show all running jobs; a log file gets a plain line now and then.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from rtm.core.files import write_json
+
+T = TypeVar("T")
+
+
+class Report(Protocol):
+    """Called with the number of steps done and the numbers worth showing."""
+
+    def __call__(self, done: int, **numbers: float) -> None: ...
+
+
+def _shown(numbers: dict[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Report]:
+    """Yield a function to call after each step."""
+    folder = os.environ.get("RTM_PROGRESS")
+    if folder:
+        with _to_file(Path(folder) / f"{os.getpid()}.json", description, total) as report:
+            yield report
+    elif sys.stderr.isatty():
+        with _to_terminal(description, total) as report:
+            yield report
+    else:
+        yield _to_log(description, total)
+
+
+@contextmanager
+def _to_file(path: Path, description: str, total: int) -> Iterator[Report]:
+    began, last = time.time(), 0.0
+
+    def report(done: int, **numbers: float) -> None:
+        nonlocal last
+        if time.time() - last > 0.5:
+            last = time.time()
+            shown = {"description": description, "done": done, "total": total, "began": began}
+            write_json(path, {**shown, "numbers": _shown(numbers)})
+
+    try:
+        report(0)
+        yield report
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def columns() -> list[TextColumn | BarColumn | MofNCompleteColumn | TimeRemainingColumn]:
+    return [
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[numbers]}"),
+    ]
+
+
+@contextmanager
+def _to_terminal(description: str, total: int) -> Iterator[Report]:
+    with Bar(*columns(), console=Console(stderr=True)) as bar:
+        task = bar.add_task(description, total=total, numbers="")
+
+        def report(done: int, **numbers: float) -> None:
+            bar.update(task, completed=done, numbers=_shown(numbers))
+
+        yield report
+
+
+def _to_log(description: str, total: int) -> Report:
+    """Lines farther and farther apart, so that a failure can show the log of a long job whole."""
+    began = last = time.time()
+
+    def report(done: int, **numbers: float) -> None:
+        nonlocal last
+        if time.time() - last > min(600, max(10, 0.05 * (time.time() - began))):
+            last = time.time()
+            left = (last - began) * (total - done) / max(done, 1)
+            print(
+                f"{description}: {done}/{total}  {left:.0f} s left  {_shown(numbers)}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    return report
+
+
+def track(items: Iterable[T], description: str, total: int) -> Iterator[T]:
+    """Iterate over `items` with progress."""
+    with progress(description, total) as report:
+        for done, item in enumerate(items, start=1):
+            yield item
+            report(done)

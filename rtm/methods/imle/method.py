@@ -1,0 +1,262 @@
+"""RS-IMLE (Sec. 3.1): draw a pool, reject, match every image to a latent, train on the pairs, draw again.
+
+Latent j of pool r is number r * m + j of one endless sequence that depends on the seed alone, so what a round found is
+remembered as one integer for each image.
+"""
+
+import math
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rtm.config import Experiment
+from rtm.config.experiments import Calibrated
+from rtm.core import distributed
+from rtm.core.neighbours import ApproximateMatch, StreamingMatch, inverted_file
+from rtm.core.progress import track
+from rtm.core.randomness import normal, seed_of
+from rtm.data.datasets import to_unit
+from rtm.data.sampler import batch_of
+from rtm.methods.base import Method, Setting
+from rtm.methods.imle.perceptual import Embedding, distance, load_maps
+from rtm.models.decoders import Decoder
+from rtm.models.generator import Noise, build_mapper, latents, noise_of
+from rtm.models.mappers import RTM
+
+
+class Generator(nn.Module):
+    """Mapper and decoder of RS-IMLE: z -> w -> image (Sec. 3.2)."""
+
+    def __init__(self, mapper: nn.Module, decoder: Decoder) -> None:
+        super().__init__()
+        self.mapper, self.decoder = mapper, decoder
+
+    def forward(
+        self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, H: int | None = None
+    ) -> Tensor:
+        w = self.mapper(z) if H is None else self.mapper(z, H=H)
+        images: Tensor = self.decoder(w, noise)
+        return images
+
+    def compile_parts(self) -> None:
+        """The recursive block and the decoder: the whole recursion would compile for minutes and run no faster."""
+        if isinstance(self.mapper, RTM):
+            self.mapper.compile_block()
+        self.decoder.compile()
+
+
+def build_generator(experiment: Experiment) -> Generator:
+    """Decoder before mapper: with one seed, all mappers start before the same decoder weights."""
+    assert experiment.decoder is not None
+    dim = experiment.recipe.dim
+    decoder = Decoder(dim, **experiment.decoder.model_dump())
+    return Generator(build_mapper(experiment.mapper, dim), decoder)
+
+
+def build_method(setting: Setting) -> "ImleMethod":
+    return ImleMethod(setting)
+
+
+class ImleMethod(Method):
+    generator: Generator
+
+    def __init__(self, setting: Setting) -> None:
+        experiment, device = setting.experiment, setting.device
+        assert experiment.recipe.imle is not None and setting.weights is not None
+        self.setting, self.imle, self.training = setting, experiment.recipe.imle, experiment.recipe.training
+        torch.manual_seed(seed_of(setting.seed, "weights"))
+        self.generator = build_generator(experiment).to(device)
+        if device.type == "cuda":
+            self.generator = self.generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if self.training.compile:
+            self.generator.compile_parts()
+        self.networks = nn.ModuleDict({"generator": self.generator})
+        self.optimizers = {"generator": self._optimizer()}
+        self.maps = load_maps(self.imle.perceptual, setting.weights).to(device)
+        resolution, phi_seed = experiment.dataset.resolution, seed_of(setting.seed, "phi")
+        self.embedding = Embedding(self.maps, resolution, self.imle.projection, phi_seed, device)
+        self.n = len(setting.images)
+        self.m = math.ceil(self.imle.pool * self.n / self.imle.chunk) * self.imle.chunk
+        self.epoch, self.rounds = -1, 0
+        self.matched = torch.zeros(self.n, dtype=torch.int64)  # latent of each image: round * m + number in its pool
+        self.age = torch.zeros(self.n, dtype=torch.int64)  # epochs since it was matched
+        self.thresholds = torch.full((self.n,), self.imle.adaptive.initial if self.imle.adaptive else 0.0)
+        self.z = torch.empty(0)  # (n, dim): the matched latents
+        self.numbers: dict[str, Tensor | float] = {}  # of the last round
+
+    def step(self, step: int) -> dict[str, Tensor | float]:
+        """One step of Adam on the loss of Eq. 1 over this step's pairs."""
+        epoch = step * self.training.batch // self.n
+        if epoch != self.epoch:
+            self._start_epoch(epoch)
+        self._set_lr(step)
+        batch = batch_of(self.setting.seed, step, self.training.batch, self.n)
+        mine = distributed.share(batch)
+        optimizer = self.optimizers["generator"]
+        optimizer.zero_grad()
+        total = torch.zeros((), device=self.setting.device)
+        for part in mine.chunk(self.training.accumulate):
+            loss = self._losses(part).sum() / len(mine)
+            loss.backward()
+            total += loss.detach()
+        distributed.average_gradients([self.generator])
+        optimizer.step()
+        return {"loss": distributed.mean(total), "lr": optimizer.param_groups[0]["lr"], **self.numbers}
+
+    def ema_decay(self, step: int) -> float:
+        return self.training.ema
+
+    STATE = ("epoch", "rounds", "matched", "age", "thresholds", "numbers")
+
+    def extra(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.STATE}
+
+    def load_extra(self, extra: dict[str, Any]) -> None:
+        for name in self.STATE:
+            value = extra[name]
+            setattr(self, name, value.cpu() if isinstance(value, Tensor) else value)
+        self.z = self._matched_latents()
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        kind = torch.optim.AdamW if self.training.optimizer == "adamw" else torch.optim.Adam
+        decay = self.training.weight_decay
+        return kind(self.generator.parameters(), self.training.lr, self.training.betas, weight_decay=decay, fused=True)
+
+    def _set_lr(self, step: int) -> None:
+        """Linear warm-up, then a factor every so many epochs."""
+        lr = self.training.lr * min(1.0, (step + 1) / max(1, self.training.warmup))
+        if self.training.decay_epochs is not None:
+            epoch = step * self.training.batch // self.n
+            lr *= self.training.decay ** (epoch // self.training.decay_epochs)
+        for group in self.optimizers["generator"].param_groups:
+            group["lr"] = lr
+
+    def _losses(self, index: Tensor) -> Tensor:
+        """LPIPS + 0.1 MSE between each image and what its latent gives (Eq. 1)."""
+        device = self.setting.device
+        real = self.setting.images.batch(index, device)
+        noise = noise_of(self._seed("pool"), self.matched[index].to(device))
+        fake = self._generated(self.z[index.to(device)], noise)
+        with torch.no_grad():
+            target = self.maps(real)
+        return distance(self.maps(fake), target) + self.imle.mse * (fake - real).square().mean((1, 2, 3))
+
+    def _start_epoch(self, epoch: int) -> None:
+        """Match anew what is due: everything every `refresh` epochs or, with AdaIMLE's thresholds, what is learned."""
+        self.age += 1
+        due = torch.ones(self.n, dtype=torch.bool) if self.rounds == 0 else self.age >= self.imle.refresh
+        adaptive = self.imle.adaptive
+        if adaptive and self.rounds:
+            losses = self._all_losses()
+            due |= (losses <= self.thresholds) & (self.age >= adaptive.staleness)
+            self.thresholds[due] = (1 - adaptive.change) * losses[due]
+        if due.any():
+            self._match(due)
+            self.age[due] = 0
+        self.epoch = epoch
+
+    @torch.no_grad()
+    def _all_losses(self) -> Tensor:
+        """Of every image with its present latent; each process does its share."""
+        losses = torch.zeros(self.n, device=self.setting.device)
+        for part in distributed.share(torch.arange(self.n)).split(self.imle.chunk):
+            losses[part] = self._losses(part)
+        return distributed.world() * distributed.mean(losses).cpu()
+
+    @torch.no_grad()
+    def _match(self, due: Tensor) -> None:
+        """Decode a new pool chunk by chunk, each process its share, and give the due images their nearest survivors."""
+        chunks = range(distributed.rank(), self.m // self.imle.chunk, distributed.world())
+        starts = [self.rounds * self.m + chunk * self.imle.chunk for chunk in chunks]
+        pool: Iterable[Tensor] = (self.embedding(self._decode(first)) for first in starts)
+        epsilon = self.imle.epsilon
+        if isinstance(epsilon, Calibrated):
+            pool = list(pool)  # looked at twice
+            epsilon = self._radius(starts, pool, epsilon.rejected)
+        match = self._matched(starts, pool, epsilon)
+        nearest, distances = _merged(match)
+        self.rounds += 1
+        self.matched = torch.where(due, nearest, self.matched)
+        self.z = self._matched_latents()
+        rejected = torch.tensor(float(match.rejected), device=self.setting.device)
+        self.numbers = {
+            "rounds": self.rounds,
+            "epsilon": epsilon,
+            "rejected": distributed.world() * float(distributed.mean(rejected)) / self.m,
+            "match_mean": float(distances[due].mean()),
+            "match_max": float(distances[due].max()),
+            "distinct": len(self.matched.unique()) / self.n,
+        }
+        if isinstance(match, ApproximateMatch):
+            self.numbers["search_recall"] = match.recall
+        if self.imle.adaptive:
+            self.numbers["due"] = float(due.float().mean())
+
+    def _matched(self, starts: list[int], pool: Iterable[Tensor], epsilon: float) -> StreamingMatch:
+        """The pool's chunks, which begin at `starts`, against the data."""
+        if self.imle.probes is None:
+            match = StreamingMatch(self.data_features, epsilon)
+        else:
+            match = ApproximateMatch(self.data_features, self.data_index, epsilon, self.imle.probes)
+        for first, chunk in zip(starts, pool, strict=True):
+            match.update(chunk, first)
+        return match
+
+    def _radius(self, starts: list[int], pool: list[Tensor], rejected: float) -> float:
+        """The radius within which this share of all processes' pools has a training image."""
+        mine = self._matched(starts, pool, 0.0).observed
+        padded = F.pad(mine, (0, self.m - len(mine)), value=math.nan)  # processes may have unequal shares
+        return float(torch.cat(distributed.gather(padded)).double().nanquantile(rejected))
+
+    def _decode(self, first: int) -> Tensor:
+        """A chunk of the pool as images."""
+        index = torch.arange(first, first + self.imle.chunk, device=self.setting.device)
+        z = latents(self._seed("pool"), index, self.setting.experiment.recipe.dim)
+        return self._generated(z, noise_of(self._seed("pool"), index))
+
+    def _generated(self, z: Tensor, noise: Noise) -> Tensor:
+        """Images in float32, by a decoder in the recipe's precision."""
+        reduced = self.training.precision == "bfloat16"
+        with torch.autocast(self.setting.device.type, torch.bfloat16, enabled=reduced):
+            images: Tensor = self.generator(z, noise=noise)
+        return images.float()
+
+    def _matched_latents(self) -> Tensor:
+        """The latent of each image, moved a little so that none is learned by heart (n, dim)."""
+        device, dim = self.setting.device, self.setting.experiment.recipe.dim
+        matching = self.matched // self.m * self.n + torch.arange(self.n)  # another number for each round and image
+        moved = normal(self._seed("perturb"), matching.to(device), dim)
+        return latents(self._seed("pool"), self.matched.to(device), dim) + self.imle.perturb * moved
+
+    def _seed(self, purpose: str) -> int:
+        return seed_of(self.setting.seed, purpose)
+
+    @cached_property
+    def data_features(self) -> Tensor:
+        """phi of every image (n, d_phi)."""
+        pixels, step = self.setting.images.pixels, self.imle.chunk
+        starts = range(0, self.n, step)
+        parts = [
+            self.embedding(to_unit(torch.tensor(pixels[at : at + step]).to(self.setting.device).permute(0, 3, 1, 2)))
+            for at in track(starts, "features of the data", len(starts))
+        ]
+        return torch.cat(parts)
+
+    @cached_property
+    def data_index(self) -> Any:
+        return inverted_file(self.data_features)
+
+
+def _merged(match: StreamingMatch) -> tuple[Tensor, Tensor]:
+    """Each image's nearest survivor over all processes; the lower index where two are equally near."""
+    index, squared = torch.stack(distributed.gather(match.index)), torch.stack(distributed.gather(match.squared))
+    if bool((index < 0).all()):
+        match.result()  # raises: everything was rejected, here and elsewhere
+    order = torch.argsort(index, dim=0)
+    best = torch.gather(squared, 0, order).argmin(0, keepdim=True)
+    chosen = torch.gather(order, 0, best)
+    return torch.gather(index, 0, chosen)[0].cpu(), torch.gather(squared, 0, chosen)[0].sqrt().cpu()

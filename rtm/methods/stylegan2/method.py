@@ -1,0 +1,231 @@
+"""Adversarial training with any mapper (Sec. 4.3): StyleGAN2, and StyleGAN2-ADA where the recipe has `ada`.
+
+A step is, in this order: an update of the generator; every few steps one for its path lengths; an update of the
+discriminator; every few steps one for R1. Image i of step s has the number s * batch + i: all its random numbers are
+functions of the seed, their purpose and that number, whatever the number of processes.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rtm.config import Experiment
+from rtm.config.experiments import StyleGAN2
+from rtm.core import distributed
+from rtm.core.errors import UserError
+from rtm.core.randomness import normal, seed_of
+from rtm.data.sampler import batch_of
+from rtm.methods.base import Method, Setting
+from rtm.methods.stylegan2.augment import Augment, adapt, uniform
+from rtm.methods.stylegan2.losses import (
+    discriminator_loss,
+    ema_decay,
+    generator_loss,
+    lazy_adam,
+    path_lengths,
+    path_penalty,
+    path_target,
+    r1_penalty,
+)
+from rtm.models.generator import Noise, build_mapper, classes_of, labels_of, latents, noise_of
+from rtm.models.mappers import RTM
+from rtm.models.stylegan2.discriminator import Discriminator
+from rtm.models.stylegan2.generator import StyleGenerator, Synthesis
+
+
+def recipe_of(experiment: Experiment) -> StyleGAN2:
+    assert experiment.recipe.stylegan2 is not None
+    return experiment.recipe.stylegan2
+
+
+def build_generator(experiment: Experiment) -> StyleGenerator:
+    """Synthesis before mapper: with one seed, all mappers start beside the same synthesis weights."""
+    gan, dim, classes = recipe_of(experiment), experiment.recipe.dim, classes_of(experiment)
+    synthesis = Synthesis(dim, experiment.dataset.resolution, gan.channel_base, gan.channel_max)
+    return StyleGenerator(build_mapper(experiment.mapper, dim, 2 * dim if classes else None), synthesis, classes)
+
+
+def build_discriminator(experiment: Experiment) -> Discriminator:
+    gan, resolution = recipe_of(experiment), experiment.dataset.resolution
+    return Discriminator(
+        resolution, gan.architecture, gan.channel_base, gan.channel_max, gan.mbstd_group, classes_of(experiment)
+    )
+
+
+def build_method(setting: Setting) -> "StyleGAN2Method":
+    return StyleGAN2Method(setting)
+
+
+class StyleGAN2Method(Method):
+    generator: StyleGenerator
+
+    def __init__(self, setting: Setting) -> None:
+        experiment = setting.experiment
+        self.setting, self.gan, self.training = setting, recipe_of(experiment), experiment.recipe.training
+        self.classes = classes_of(experiment)
+        if self.classes and setting.images.labels is None:
+            raise UserError(f"{experiment.dataset_name} has no labels; set stylegan2.conditional to false.")
+        torch.manual_seed(seed_of(setting.seed, "weights"))
+        self.generator = build_generator(experiment).to(setting.device)
+        torch.manual_seed(seed_of(setting.seed, "discriminator weights"))
+        self.discriminator = build_discriminator(experiment).to(setting.device)
+        self.augment = Augment().to(setting.device)
+        self.networks = nn.ModuleDict({"generator": self.generator, "discriminator": self.discriminator})
+        intervals = {"generator": self.gan.path_every, "discriminator": self.gan.r1_every}
+        self.optimizers = {
+            name: lazy_adam(self.networks[name].parameters(), self.training.lr, self.training.betas, interval)
+            for name, interval in intervals.items()
+        }
+        if self.training.compile:
+            self._compile()
+        self.p = 0.0  # strength of the augmentations
+        self.signs = torch.zeros(2, device=setting.device)  # sum of sign(D(real)) and reals since p was adapted
+        self.path_mean = torch.zeros((), device=setting.device)
+        self.part = 1 / self.training.accumulate  # of a step, each time that a loss is taken: running means count steps
+        self.numbers: dict[str, Tensor | float] = {"p": self.p} if self.gan.ada else {}  # the last ones, for the log
+
+    def step(self, step: int) -> dict[str, Tensor | float]:
+        batch, images = self.training.batch, len(self.setting.images)
+        number = torch.arange(batch) + step * batch
+        reals = batch_of(self.setting.seed, step, batch, images)
+        self.numbers["loss"] = self._update("generator", self._generator_loss, number)
+        if self.gan.path_length and step % self.gan.path_every == 0:
+            self.numbers["path"] = self._update("generator", self._path_loss, number[: batch // 2])
+        pairs = torch.stack([number, reals], dim=1)  # (batch, 2)
+        self.numbers["loss_d"] = self._update("discriminator", self._discriminator_loss, pairs)
+        if self.gan.r1_gamma and step % self.gan.r1_every == 0:
+            self.numbers["r1"] = self._update("discriminator", self._r1_loss, pairs)
+        if self.gan.ada and (step + 1) % self.gan.ada.interval == 0:
+            self._adapt(self.gan.ada.target, self.gan.ada.kimg)
+        return dict(self.numbers)
+
+    def ema_decay(self, step: int) -> float:
+        batch = self.training.batch
+        return ema_decay(batch, step * batch, 1000 * self.gan.ema_kimg, self.gan.ema_ramp)
+
+    def extra(self) -> dict[str, Any]:
+        return {"p": self.p, "signs": self.signs, "path_mean": self.path_mean, "numbers": self.numbers}
+
+    def load_extra(self, extra: dict[str, Any]) -> None:
+        self.p, self.signs, self.path_mean = extra["p"], extra["signs"], extra["path_mean"]
+        self.numbers = extra["numbers"]
+
+    def _compile(self) -> None:
+        """Networks of convolutions, and a recursive mapper's block: what is left out gains nothing."""
+        if isinstance(self.generator.mapper, RTM):
+            self.generator.mapper.compile_block()
+        for stage in self.generator.synthesis.stages:
+            stage.compile()
+        self.discriminator.compile()
+
+    def _update(self, name: str, loss_of: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
+        """One step of a network's optimiser on this process's share of the batch; the mean loss."""
+        for other, network in self.networks.items():
+            network.requires_grad_(other == name)
+        optimizer = self.optimizers[name]
+        optimizer.zero_grad()
+        total = torch.zeros((), device=self.setting.device)
+        mine = distributed.share(batch)
+        for part in mine.chunk(self.training.accumulate):
+            loss = loss_of(part) * (len(part) / len(mine))
+            loss.backward()
+            total += loss.detach()
+        distributed.average_gradients([self.networks[name]])
+        optimizer.step()
+        return distributed.mean(total)
+
+    def _generator_loss(self, number: Tensor) -> Tensor:
+        number = number.to(self.setting.device)
+        ws, labels, noise = self._styles("generator", number)
+        self.generator.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
+        with self._reduced():
+            images = self.generator.synthesis(ws, noise)
+            return generator_loss(self._judged(images, labels, "generator", number))
+
+    def _path_loss(self, number: Tensor) -> Tensor:
+        """Second derivatives need float32, and the compiler has none."""
+        number = number.to(self.setting.device)
+        ws, _, noise = self._styles("path", number)
+        with torch.compiler.set_stance("force_eager"):
+            images = self.generator.synthesis(ws, noise)
+            y = normal(self._seed("path projection"), number, images[0].numel()).view_as(images)
+            lengths = path_lengths(images, ws, y)
+        self.path_mean = path_target(self.path_mean, distributed.mean(lengths.detach().mean()), self.part)
+        return path_penalty(lengths, self.path_mean) * self.gan.path_length * self.gan.path_every
+
+    def _discriminator_loss(self, pairs: Tensor) -> Tensor:
+        number, reals, real_labels = self._reals(pairs)
+        with self._reduced():
+            with torch.no_grad():
+                ws, labels, noise = self._styles("discriminator", number)
+                fakes = self.generator.synthesis(ws, noise)
+            fake_logits = self._judged(fakes, labels, "fake", number)
+            real_logits = self._judged(reals, real_labels, "real", number)
+        self._count(real_logits)
+        return discriminator_loss(real_logits, fake_logits)
+
+    def _r1_loss(self, pairs: Tensor) -> Tensor:
+        """In float32 and uncompiled, as `_path_loss`; the gradient goes through the augmentations."""
+        number, reals, labels = self._reals(pairs)
+        reals.requires_grad_()
+        with torch.compiler.set_stance("force_eager"):
+            logits = self._judged(reals, labels, "r1", number)
+            penalty = r1_penalty(logits, reals)
+        self._count(logits)
+        return penalty * self.gan.r1_gamma * self.gan.r1_every
+
+    def _adapt(self, target: float, kimg: float) -> None:
+        total, seen = self.signs.tolist()
+        self.p = adapt(self.p, total / seen, round(seen), target, kimg)
+        self.numbers.update(p=self.p, sign=total / seen)
+        self.signs.zero_()
+
+    def _count(self, real_logits: Tensor) -> None:
+        """Every process keeps the sums of all of them, so that the state of one is the state of all."""
+        signs = real_logits.detach().sign()
+        share = distributed.world() * distributed.mean(signs.sum())
+        self.signs += torch.stack([share, torch.full_like(share, len(signs) * distributed.world())])
+
+    def _seed(self, purpose: str) -> int:
+        return seed_of(self.setting.seed, purpose)
+
+    def _reduced(self) -> torch.autocast | nullcontext[None]:
+        if self.training.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.setting.device.type, torch.bfloat16)
+
+    def _styles(self, purpose: str, number: Tensor) -> tuple[Tensor, Tensor | None, Noise]:
+        """ws of fresh latents with their labels and noise, some of them mixed with others."""
+        seed, dim = self._seed(purpose), self.setting.experiment.recipe.dim
+        labels = labels_of(seed, number, self.classes)
+        w = self.generator.map(latents(seed, number, dim), labels)
+        if not self.gan.mixing:
+            return self.generator.styles(w), labels, noise_of(seed, number)
+        layers = self.generator.synthesis.num_ws
+        mixed, place = uniform(normal(self._seed(f"{purpose} crossover"), number, 2)).unbind(1)
+        crossover = torch.where(mixed < self.gan.mixing, 1 + (place * (layers - 1)).long(), layers)
+        w2 = self.generator.map(latents(self._seed(f"{purpose} mixing"), number, dim), labels)
+        return self.generator.styles(w, (w2, crossover)), labels, noise_of(seed, number)
+
+    def _reals(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Numbers of the step's images, the dataset's images that they are, and their labels."""
+        device = self.setting.device
+        number, index = pairs[:, 0].to(device), pairs[:, 1]
+        images = self.setting.images.batch(index, device)
+        if self.gan.flips:
+            flipped = normal(self._seed("flip"), number, 1)[:, 0] > 0
+            images = torch.where(flipped[:, None, None, None], images.flip(3), images)
+        if not self.classes:
+            return number, images, None
+        assert self.setting.images.labels is not None
+        return number, images, torch.from_numpy(self.setting.images.labels)[index].to(device)
+
+    def _judged(self, images: Tensor, labels: Tensor | None, purpose: str, number: Tensor) -> Tensor:
+        """Logits of the augmented images; at p = 0 the augmentations are the identity."""
+        if self.p > 0:
+            images = self.augment(images, self.p, self._seed(f"augment {purpose}"), number)
+        logits: Tensor = self.discriminator(images, labels)
+        return logits

@@ -1,0 +1,72 @@
+"""The few images that figures show: samples, interpolations, and the nearest samples to real images."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rtm.config import Experiment
+from rtm.core.devices import best_device
+from rtm.core.files import atomic
+from rtm.core.neighbours import nearest
+from rtm.core.randomness import permutation, seed_of
+from rtm.data.datasets import Images
+from rtm.metrics.features import Extractor, extract
+from rtm.models.generator import draw, latents, load_generator
+from rtm.models.sampling import evaluation_seed
+
+SAMPLES = {32: 4096}  # by the largest resolution at which a sheet of so many can be read
+FEW_SAMPLES = 64
+POOL = 10_000  # samples among which neighbours are looked for, at most
+QUERIES, NEIGHBOURS = 16, 8
+STRIPS, FRAMES = 6, 15
+
+
+def write_gallery(
+    experiment: Experiment, checkpoint: Path, images: Images, extractor: Extractor, path: Path, seed: int
+) -> None:
+    device = best_device()
+    generator = load_generator(experiment, checkpoint, device)
+    resolution = experiment.dataset.resolution
+    shown = next((number for side, number in SAMPLES.items() if resolution <= side), FEW_SAMPLES)
+    pool = _drawn(generator, experiment, seed, max(shown, min(POOL, experiment.recipe.evaluation.samples)), device)
+    chosen = permutation(seed_of("queries"), len(images))[:QUERIES].numpy()
+    queries = np.asarray(images.pixels[chosen])
+    with atomic(path) as file:
+        np.savez(
+            file,
+            samples=pool[:shown],
+            slerp=_interpolated(generator, experiment, seed, device),
+            queries=queries,
+            neighbours=pool[_nearest(queries, pool, extractor, device)],
+        )
+
+
+def _drawn(generator: nn.Module, experiment: Experiment, seed: int, number: int, device: torch.device) -> np.ndarray:
+    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
+    return torch.cat([draw(generator, experiment, evaluation_seed(seed), index).cpu() for index in indices]).numpy()
+
+
+def _nearest(queries: np.ndarray, pool: np.ndarray, extractor: Extractor, device: torch.device) -> np.ndarray:
+    asked, found = (torch.from_numpy(extract(pixels, extractor, 64, device).features) for pixels in (queries, pool))
+    return nearest(asked, found, NEIGHBOURS)[1].numpy()
+
+
+def _interpolated(generator: nn.Module, experiment: Experiment, seed: int, device: torch.device) -> np.ndarray:
+    """SLERP between pairs of latents, with the spatial noise and the label of the first (App. H)."""
+    seed, dim = evaluation_seed(seed), experiment.recipe.dim
+    strips = []
+    for strip in range(STRIPS):
+        first, second = latents(seed, torch.tensor([2 * strip, 2 * strip + 1], device=device), dim)
+        z = slerp(first, second, torch.linspace(0, 1, FRAMES, device=device))
+        index = torch.full((FRAMES,), 2 * strip, device=device)
+        strips.append(draw(generator, experiment, seed, index, z=z).cpu())
+    return torch.stack(strips).numpy()
+
+
+def slerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
+    """Along the great circle, with the lengths interpolated: (len(t), dim)."""
+    angle = torch.arccos((first @ second / (first.norm() * second.norm())).clamp(-1, 1))
+    weights = torch.stack([torch.sin((1 - t) * angle), torch.sin(t * angle)], 1) / torch.sin(angle)
+    return weights @ torch.stack([first, second])

@@ -1,0 +1,165 @@
+"""The decoders w -> image of the RS-IMLE experiments (App. C, Fig. 4): residual and ConvNeXt-style blocks.
+
+A learned constant is upsampled stage by stage. Every block, of either kind, does
+    [upsample] -> [+ noise] -> AdaIN(w) -> x + branch(x)
+so that the style acts on the trunk itself. Feature maps are (batch, width, R, R), in either memory format.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Literal, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rtm.core.errors import UserError
+
+Noise = Callable[[int], Tensor]  # resolution R -> standard normal (batch, 1, R, R)
+
+
+class AdaIN(nn.Module):
+    """Instance normalisation (of maps larger than 1 x 1), then a scale and a shift for each channel from w."""
+
+    def __init__(self, dim: int, width: int, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+        self.affine = nn.Linear(dim, 2 * width)
+        with torch.no_grad():
+            self.affine.bias.copy_(torch.cat([torch.ones(width), torch.zeros(width)]))
+
+    def forward(self, x: Tensor, w: Tensor) -> Tensor:
+        scale, shift = self.affine(w)[:, :, None, None].chunk(2, 1)
+        if x.shape[-1] > 1:
+            x = x - x.mean((2, 3), keepdim=True)
+            scale = scale * torch.rsqrt(x.square().mean((2, 3), keepdim=True) + self.eps)
+        return torch.addcmul(shift, x, scale)
+
+
+class ResidualBranch(nn.Module):
+    """RS-IMLE's bottleneck: 1x1, 3x3, 3x3, 1x1 convolutions, a GELU before each."""
+
+    def __init__(self, width: int, resolution: int, bottleneck: float) -> None:
+        super().__init__()
+        inner = max(1, int(width * bottleneck))
+        size = 3 if resolution > 2 else 1  # on tiny maps a 3x3 would see mostly padding
+        self.layers = nn.Sequential(
+            *[nn.GELU(), nn.Conv2d(width, inner, 1)],
+            *[nn.GELU(), nn.Conv2d(inner, inner, size, padding=size // 2)],
+            *[nn.GELU(), nn.Conv2d(inner, inner, size, padding=size // 2)],
+            *[nn.GELU(), nn.Conv2d(inner, width, 1)],
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.layers(x))
+
+
+class ConvNeXtBranch(nn.Module):
+    """Depthwise 7x7, LayerNorm over channels, 1x1 wide, GELU, 1x1 back; no LayerScale, which would slow the start."""
+
+    def __init__(self, width: int, expansion: int) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv2d(width, width, 7, padding=3, groups=width)
+        self.layers = nn.Sequential(
+            nn.LayerNorm(width, eps=1e-6),
+            nn.Linear(width, expansion * width),
+            nn.GELU(),
+            nn.Linear(expansion * width, width),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.depthwise(x).permute(0, 2, 3, 1)  # channels last, where the 1x1 convolutions are plain products
+        return cast(Tensor, self.layers(x).permute(0, 3, 1, 2))
+
+
+class DecoderBlock(nn.Module):
+    """One block of Fig. 4; the first of a stage also upsamples and, if the widths differ, changes the width."""
+
+    def __init__(
+        self, branch: nn.Module, adain: AdaIN, widths: tuple[int, int], upsample: int, noise_std: float | None
+    ) -> None:
+        super().__init__()
+        self.branch, self.adain, self.upsample = branch, adain, upsample
+        self.resize = nn.Conv2d(*widths, 1) if widths[0] != widths[1] else None
+        self.noise = None if noise_std is None else nn.Parameter(torch.randn(widths[1], 1, 1) * noise_std)
+
+    def forward(self, x: Tensor, w: Tensor, noise: Tensor | None) -> Tensor:
+        if self.resize is not None:
+            x = self.resize(x)  # before upsampling, with which it commutes
+        if self.upsample > 1:
+            x = F.interpolate(x, scale_factor=self.upsample, mode="nearest")
+        if self.noise is not None and noise is not None:
+            x = x + self.noise * noise
+        x = self.adain(x, w)
+        return x + cast(Tensor, self.branch(x))
+
+
+class Decoder(nn.Module):
+    """A decoder of Fig. 4, given as {resolution: blocks}; images are (batch, channels, R, R), data in [-1, 1]."""
+
+    def __init__(
+        self,
+        dim: int,  # size of w
+        block: Literal["residual", "convnext"],
+        blocks: Mapping[int, int],  # how many at each resolution, e.g. {1: 1, 4: 3, 8: 6, 16: 6, 32: 6}
+        width: int,  # channels
+        widths: Mapping[int, int] | None = None,  # other channels at some resolutions
+        expansion: int = 4,  # of ConvNeXt's 1x1 convolutions
+        bottleneck: float = 0.25,  # of the residual block's inner convolutions
+        noise: bool = True,  # spatial noise injection
+        noise_max_resolution: int = 256,
+        noise_std: float = 0.0,  # of the initial noise weights: 0 starts without any
+        norm_eps: float = 1e-2,  # of the instance normalisation, as in RS-IMLE
+        channels: int = 3,
+    ) -> None:
+        super().__init__()
+        if block not in ("residual", "convnext"):
+            raise UserError(f"block is {block!r}; choose residual or convnext.")
+        self.stages = _checked_stages(blocks, widths or {})
+        self.noise_resolutions = [r for r in self.stages if noise and r <= noise_max_resolution]
+        width_at = {r: (widths or {}).get(r, width) for r in self.stages}
+        self.constant = nn.Parameter(torch.randn(1, width_at[self.stages[0]], self.stages[0], self.stages[0]))
+        self.resolutions = [r for r in self.stages for _ in range(blocks[r])]  # of each block
+        self.layers = nn.ModuleList()
+        for before, now in pairwise([self.stages[0], *self.resolutions]):
+            w = width_at[now]
+            branch = ResidualBranch(w, now, bottleneck) if block == "residual" else ConvNeXtBranch(w, expansion)
+            _initialise(branch, len(self.resolutions))
+            noise_here = noise_std if now in self.noise_resolutions else None
+            adain = AdaIN(dim, w, norm_eps)
+            self.layers.append(DecoderBlock(branch, adain, (width_at[before], w), now // before, noise_here))
+        self.to_image = nn.Conv2d(width_at[self.stages[-1]], channels, 1)
+        self.gain = nn.Parameter(torch.ones(channels, 1, 1))
+        self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
+
+    def forward(self, w: Tensor, noise: Noise | None = None) -> Tensor:
+        """Images for w (batch, dim); `noise` gives one map for each resolution, shared by the blocks of a stage."""
+        maps = {r: noise(r) for r in self.noise_resolutions} if noise else {}
+        x = self.constant.expand(len(w), -1, -1, -1)
+        for resolution, layer in zip(self.resolutions, self.layers, strict=True):
+            x = layer(x, w, maps.get(resolution))
+        return cast(Tensor, self.to_image(x) * self.gain + self.bias)
+
+
+def _checked_stages(blocks: Mapping[int, int], widths: Mapping[int, int]) -> list[int]:
+    stages = sorted(blocks)
+    if not stages or min(blocks.values()) < 1 or min(stages) < 1:
+        raise UserError(
+            f"blocks is {dict(blocks)}; give every resolution at least one block, e.g. {{1: 1, 4: 2, 8: 2}}."
+        )
+    for before, now in pairwise(stages):
+        if now % before:
+            raise UserError(f"Resolution {now} is not a multiple of {before}, the one before; change blocks.")
+    if unknown := sorted(set(widths) - set(stages)):
+        raise UserError(f"widths names the resolutions {unknown}, which have no blocks; choose among {stages}.")
+    return stages
+
+
+def _initialise(branch: nn.Module, blocks: int) -> None:
+    """PyTorch's weights, zero biases, the last layer scaled so that the branches' variances do not pile up."""
+    linear = [module for module in branch.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    with torch.no_grad():
+        for module in linear:
+            cast(Tensor, module.bias).zero_()
+        linear[-1].weight.mul_(math.sqrt(1 / blocks))

@@ -1,0 +1,340 @@
+"""Mapping networks z -> w: the Recursive Token Mapper (Algorithm 1) and the MLPs that it replaces.
+
+z is (batch, in_dim), w is (batch, dim). Inside RTM every state is (tokens, batch, width): with the tokens first,
+mixing tokens and mixing channels are each one matrix product over contiguous memory.
+The mappers compute in the precision of their weights, also under autocast: they are small, and w is delicate.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, TypeVar, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rtm.core.errors import UserError
+
+_TRUNCATED_STD = 0.8796256610342398  # standard deviation of N(0, 1) cut at +-2
+_STATE_SEED = 0  # the initial states are constants of the architecture, not of a run
+
+
+def pixel_norm(z: Tensor, eps: float = 1e-8) -> Tensor:
+    """Scale each vector to a mean square of one (Fig. 3)."""
+    return z * torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)
+
+
+def rms_norm(h: Tensor, axis: int, eps: float) -> Tensor:
+    """RMSNorm without a learned scale; axis -1 are the channels, 0 the tokens."""
+    if axis == -1:
+        return F.rms_norm(h, h.shape[-1:], eps=eps)
+    return h * torch.rsqrt(h.square().mean(axis, keepdim=True) + eps)
+
+
+def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
+    """Normal cut at two sigma and widened again, so that its standard deviation is `std`."""
+    nn.init.trunc_normal_(tensor, generator=generator)
+    with torch.no_grad():
+        return tensor.mul_(std / _TRUNCATED_STD)
+
+
+def _full_precision(z: Tensor) -> torch.autocast:
+    return torch.autocast(z.device.type if z.device.type != "meta" else "cpu", enabled=False)
+
+
+class Linear(nn.Module):
+    """W x + b whose stored weights are `1 / gain` times, and bias `1 / lr_mul` times, those in effect.
+
+    Adam moves every stored parameter by about the learning rate, so lr_mul scales the steps of what is in effect.
+    """
+
+    def __init__(
+        self, fan_in: int, fan_out: int, bias: bool = True, lr_mul: float = 1.0, gain: float | None = None
+    ) -> None:
+        super().__init__()
+        self.lr_mul = lr_mul
+        self.gain = lr_mul if gain is None else gain
+        self.weight = nn.Parameter(torch.empty(fan_out, fan_in))
+        self.bias = nn.Parameter(torch.zeros(fan_out)) if bias else None
+        truncated_normal_(self.weight, 1 / (self.gain * math.sqrt(fan_in)))  # LeCun, as in TRM
+
+    def effective(self) -> Tensor:
+        return self.weight if self.gain == 1 else self.weight * self.gain
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = self.bias if self.bias is None or self.lr_mul == 1 else self.bias * self.lr_mul
+        return F.linear(x, self.effective(), bias)
+
+
+class SwiGLU(nn.Module):
+    """h + down(silu(gate(h)) * up(h)) along the tokens or the channels of h (tokens, batch, width); no biases."""
+
+    def __init__(self, size: int, axis: Literal[0, -1], expansion: float, round_to: int, lr_mul: float) -> None:
+        super().__init__()
+        self.axis = axis
+        inner = math.ceil(round(expansion * size * 2 / 3) / round_to) * round_to
+        self.gate_up = Linear(size, 2 * inner, bias=False, lr_mul=lr_mul)
+        self.down = Linear(inner, size, bias=False, lr_mul=lr_mul)
+
+    def forward(self, h: Tensor) -> Tensor:
+        x = h.flatten(1) if self.axis == 0 else h.flatten(0, 1).T  # (size, rest), columns are what is mixed
+        gate, up = (x.T @ half.T for half in self.gate_up.effective().chunk(2))  # two products: both contiguous
+        down = self.down.effective()
+        free = not torch.is_grad_enabled()  # nobody reads gate again, so its memory is
+        inner = F.silu(gate, inplace=True).mul_(up) if free else F.silu(gate) * up
+        mixed = torch.addmm(x, down, inner.T) if self.axis == 0 else torch.addmm(x.T, inner, down.T)
+        return mixed.view(h.shape)
+
+
+class Attention(nn.Module):
+    """h + self-attention over the tokens of h (tokens, batch, width): TRM's own block, ablated in App. D."""
+
+    def __init__(self, width: int, heads: int, rope: bool, lr_mul: float) -> None:
+        super().__init__()
+        if width % (2 * heads if rope else heads):
+            raise UserError(f"width {width} cannot be split over {heads} heads; choose heads that divide it.")
+        self.heads, self.rope = heads, rope
+        self.qkv = Linear(width, 3 * width, bias=False, lr_mul=lr_mul)
+        self.out = Linear(width, width, bias=False, lr_mul=lr_mul)
+
+    def forward(self, h: Tensor) -> Tensor:
+        qkv = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 1, 3, 0, 4)
+        q, k, v = qkv.unbind()  # each (batch, heads, tokens, width / heads)
+        if self.rope:
+            q, k = rotate(q), rotate(k)
+        mixed = F.scaled_dot_product_attention(q, k, v)
+        return h + cast(Tensor, self.out(mixed.permute(2, 0, 1, 3).flatten(2)))
+
+
+def rotate(x: Tensor, base: float = 1e4) -> Tensor:
+    """Rotary position code for x (..., tokens, size), the halves of each vector as real and imaginary parts."""
+    tokens, half = x.shape[-2], x.shape[-1] // 2
+    frequency = base ** -(torch.arange(half, device=x.device, dtype=x.dtype) / half)
+    angle = torch.arange(tokens, device=x.device, dtype=x.dtype)[:, None] * frequency
+    cos, sin = angle.cos(), angle.sin()  # (tokens, size / 2)
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+class Layer(nn.Module):
+    """Token mixing, add, RMSNorm, channel mixing, add, RMSNorm (Fig. 3, right)."""
+
+    def __init__(self, mix_tokens: nn.Module, mix_channels: nn.Module, token_norm_axis: int, eps: float) -> None:
+        super().__init__()
+        self.mix_tokens, self.mix_channels = mix_tokens, mix_channels
+        self.token_norm_axis, self.eps = token_norm_axis, eps
+
+    def forward(self, h: Tensor) -> Tensor:
+        h = rms_norm(self.mix_tokens(h), self.token_norm_axis, self.eps)
+        return rms_norm(self.mix_channels(h), -1, self.eps)
+
+
+class Block(nn.Module):
+    """The shared f(a, b) of Algorithm 1: one or more layers on the sum a + b (tokens, batch, width)."""
+
+    def __init__(self, layers: list[Layer]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        h = a + b
+        for layer in self.layers:
+            h = layer(h)
+        return h
+
+
+class RTM(nn.Module):
+    """The Recursive Token Mapper: one small block f refines a handful of tokens H * (L + 1) times (Algorithm 1)."""
+
+    initial_h: Tensor  # (width) or (tokens, 1, width)
+    initial_l: Tensor
+
+    def __init__(
+        self,
+        dim: int,  # d, the size of w
+        tokens: int,  # s
+        width: int,  # d_h
+        H: int,  # refinement steps
+        L: int,  # inner cycles of a step
+        block: Literal["mixer", "attention"] = "mixer",
+        layers: int = 1,  # in f; TRM has 2
+        expansion: float = 4,  # of the SwiGLUs, times 2/3
+        in_dim: int | None = None,  # the size of z, where it is not dim
+        round_to: int = 8,  # inner sizes are rounded up to a multiple of it; TRM: 256
+        token_norm: Literal["channels", "tokens"] = "channels",  # RMSNorm after token mixing; TRM's mixer: tokens
+        learnable_init: bool = False,  # train Z_H^init and Z_L^init
+        init_per_token: bool = False,  # an initial state for each token instead of one for all
+        gradient_steps: int = 1,  # last steps that keep a graph: 1 is the short gradient, H everything
+        pixel_norm: bool = True,  # as in Fig. 3; Algorithm 1 leaves it out
+        heads: int | None = None,  # of attention; one for each 64 channels unless told
+        rope: bool = False,  # rotary positions in attention
+        lr_mul: float = 1.0,  # multiplier of the learning rate
+        eps: float = 1e-5,  # of RMSNorm
+    ) -> None:
+        super().__init__()
+        _require_positive(dim=dim, tokens=tokens, width=width, H=H, L=L, layers=layers, round_to=round_to)
+        _require_positive(gradient_steps=gradient_steps, expansion=expansion, lr_mul=lr_mul)
+        if learnable_init and gradient_steps < H:
+            raise UserError(
+                f"Learnable initial states get no gradient when only the last {gradient_steps} of {H} steps keep a "
+                f"graph; set gradient_steps to {H} or learnable_init to false."
+            )
+        self.dim, self.tokens, self.width, self.H, self.L = dim, tokens, width, H, L
+        self.in_dim = in_dim or dim
+        self.gradient_steps, self.pixel_norm = gradient_steps, pixel_norm
+
+        def layer() -> Layer:
+            mixers: dict[str, Callable[[], nn.Module]] = {
+                "mixer": lambda: SwiGLU(tokens, 0, expansion, round_to, lr_mul),
+                "attention": lambda: Attention(width, heads or max(1, width // 64), rope, lr_mul),
+            }
+            mix_channels = SwiGLU(width, -1, expansion, round_to, lr_mul)
+            norm_axis = _choose("token_norm", token_norm, {"channels": -1, "tokens": 0})
+            return Layer(_choose("block", block, mixers)(), mix_channels, norm_axis, eps)
+
+        self.project = Linear(self.in_dim, tokens * width, lr_mul=lr_mul)
+        self.block = Block([layer() for _ in range(layers)])
+        self.readout = Linear(tokens * width, dim, lr_mul=lr_mul)
+        shape = (tokens, 1, width) if init_per_token else (width,)
+        generator = torch.Generator().manual_seed(_STATE_SEED)
+        for name in ("initial_h", "initial_l"):
+            drawn = truncated_normal_(torch.empty(shape, device="cpu"), 1.0, generator)
+            state = torch.empty(shape).copy_(drawn)  # on the device that the module is built on
+            if learnable_init:
+                self.register_parameter(name, nn.Parameter(state))
+            else:
+                self.register_buffer(name, state)
+
+    def forward(self, z: Tensor, H: int | None = None) -> Tensor:
+        """w (batch, dim) from z (batch, in_dim), by H steps if given instead of those trained with."""
+        steps = self.H if H is None else H
+        _require_positive(H=steps)
+        with _full_precision(z):
+            Z_0 = self._tokens(z)
+            Z_H = self.initial_h.expand_as(Z_0).contiguous()  # line 2
+            Z_L = self.initial_l.expand_as(Z_0).contiguous()
+            last = min(self.gradient_steps, steps)
+            with torch.no_grad():  # detaching after every non-final step (line 9) is keeping no graph of it
+                Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, steps - last)
+            Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, last)
+            return cast(Tensor, self.readout(Z_H.transpose(0, 1).flatten(1)))  # line 12
+
+    def compile_block(self, backend: str = "inductor") -> None:
+        """Compile f in place: seconds, and no slower than the whole recursion, which compiles for minutes."""
+        self.block.compile(backend=backend, fullgraph=True)
+
+    def _tokens(self, z: Tensor) -> Tensor:
+        z = z.to(self.project.weight.dtype)
+        lifted = self.project(pixel_norm(z) if self.pixel_norm else z)  # line 1
+        return cast(Tensor, lifted.unflatten(1, (self.tokens, self.width)).transpose(0, 1).contiguous())
+
+    def _refine(self, Z_H: Tensor, Z_L: Tensor, Z_0: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+        for _ in range(steps):
+            for _ in range(self.L):
+                Z_L = self.block(Z_L, Z_H + Z_0)  # line 5
+            Z_H = self.block(Z_H, Z_L)  # line 7
+        return Z_H, Z_L
+
+
+class MLPMapper(nn.Module):
+    """PixelNorm, then `layers` times a fully connected layer with LeakyReLU (Fig. 3, left).
+
+    lr_mul = 1 is the mapper of RS-IMLE; any other value is StyleGAN2's, with equalised learning rates (it has 0.01).
+    """
+
+    def __init__(
+        self,
+        dim: int,  # d, the size of w and of every layer
+        layers: int,  # 8 in RS-IMLE; 2, 16 and 32 in the depth ablation
+        lr_mul: float = 1.0,  # multiplier of the learning rate
+        in_dim: int | None = None,  # the size of z, where it is not dim
+        init: Literal["torch", "he"] = "torch",  # of RS-IMLE's layers: nn.Linear's own, or He's for LeakyReLU
+        slope: float = 0.2,  # of LeakyReLU below zero
+    ) -> None:
+        super().__init__()
+        _require_positive(dim=dim, layers=layers, lr_mul=lr_mul)
+        self.dim, self.in_dim, self.slope = dim, in_dim or dim, slope
+        equalised = lr_mul != 1
+        self.act_gain = math.sqrt(2) if equalised else 1.0
+        self.layers = nn.ModuleList()
+        for fan_in in [self.in_dim] + [dim] * (layers - 1):
+            layer = Linear(fan_in, dim, lr_mul=lr_mul, gain=lr_mul / math.sqrt(fan_in) if equalised else None)
+            draw = nn.init.normal_ if equalised else _choose("init", init, _MLP_INITS)
+            draw(layer.weight)
+            if equalised:
+                layer.weight.data /= lr_mul
+            self.layers.append(layer)
+
+    def forward(self, z: Tensor) -> Tensor:
+        with _full_precision(z):
+            w = pixel_norm(z.to(cast(Linear, self.layers[0]).weight.dtype))
+            for layer in self.layers:
+                w = F.leaky_relu(layer(w), self.slope) * self.act_gain
+            return w
+
+
+_MLP_INITS: dict[str, Callable[[Tensor], Tensor]] = {
+    "torch": partial(nn.init.kaiming_uniform_, a=math.sqrt(5)),
+    "he": partial(nn.init.kaiming_normal_, a=0.2),
+}
+
+
+class StyleMapping(nn.Module):
+    """Any mapper in a StyleGAN-like generator: `generator.mapping = StyleMapping(RTM(...), num_ws)`.
+
+    It answers to StyleGAN's call, (z, c, truncation_psi, ...) -> w (batch, num_ws, dim), and keeps the running mean
+    of w that truncation needs. With labels the mapper sees PixelNorm(z) beside PixelNorm(embedding of c): build it
+    with in_dim = 2 * dim then.
+    """
+
+    w_avg: Tensor
+
+    def __init__(self, mapper: RTM | MLPMapper, num_ws: int, c_dim: int = 0, w_avg_beta: float = 0.998) -> None:
+        super().__init__()
+        self.mapper, self.num_ws, self.c_dim, self.w_avg_beta = mapper, num_ws, c_dim, w_avg_beta
+        self.w_dim, self.z_dim = mapper.dim, mapper.in_dim - (mapper.dim if c_dim else 0)
+        if self.z_dim < 1:
+            raise UserError(f"A mapper with labels takes z and their embedding; build it with in_dim={2 * mapper.dim}.")
+        self.embed = Linear(c_dim, mapper.dim, gain=1 / math.sqrt(c_dim)) if c_dim else None
+        self.register_buffer("w_avg", torch.zeros(mapper.dim))
+
+    def forward(
+        self,
+        z: Tensor,  # (batch, z_dim)
+        c: Tensor | None = None,  # labels, one-hot (batch, c_dim)
+        truncation_psi: float = 1.0,  # 1 keeps w, 0 is the mean style
+        truncation_cutoff: int | None = None,  # truncate only so many of the first layers
+        update_emas: bool = True,  # the running mean moves in training mode only
+        skip_w_avg_update: bool = False,
+    ) -> Tensor:
+        w = self.mapper(self._conditioned(z, c))
+        if self.training and update_emas and not skip_w_avg_update:
+            self.w_avg.copy_(w.detach().mean(0).lerp(self.w_avg, self.w_avg_beta))
+        ws = w[:, None].repeat(1, self.num_ws, 1)
+        if truncation_psi != 1:
+            cut = ws[:, :truncation_cutoff]
+            ws = torch.cat([self.w_avg.lerp(cut, truncation_psi), ws[:, cut.shape[1] :]], 1)
+        return cast(Tensor, ws)
+
+    def _conditioned(self, z: Tensor, c: Tensor | None) -> Tensor:
+        if self.embed is None:
+            return z
+        if c is None:
+            raise UserError(f"This mapping network is conditional; pass labels c of {self.c_dim} columns.")
+        return torch.cat([pixel_norm(z), pixel_norm(self.embed(c.to(z.dtype)))], 1)
+
+
+def _require_positive(**values: float) -> None:
+    for name, value in values.items():
+        if value <= 0:
+            raise UserError(f"{name} is {value}; it must be positive.")
+
+
+T = TypeVar("T")
+
+
+def _choose(name: str, value: str, options: dict[str, T]) -> T:
+    if value not in options:
+        raise UserError(f"{name} is {value!r}; choose one of {', '.join(options)}.")
+    return options[value]

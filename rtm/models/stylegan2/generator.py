@@ -1,0 +1,202 @@
+"""The StyleGAN2 generator: any mapper, modulated convolutions with demodulation, the skip architecture.
+
+Karras et al., "Analyzing and Improving the Image Quality of StyleGAN", 2020 ("SG2" below).
+Shapes: z, w (batch, dim); ws (batch, num_ws, dim), one style a layer; features (batch, channels, R, R).
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rtm.models.stylegan2.layers import (
+    BLUR,
+    REDUCED_STAGES,
+    EqualLinear,
+    LabelEmbedding,
+    channels,
+    fir,
+    full_precision,
+    lrelu,
+    normalise,
+    resolutions,
+    upfirdn,
+)
+
+Noise = Callable[[int, int], Tensor]  # (resolution R, layer 0 or 1 of it) -> standard normal (batch, 1, R, R)
+
+
+class ModulatedConv(nn.Module):
+    """Convolution whose input channels are scaled by a style (SG2 Eq. 1) and, demodulated, whose output
+    channels are brought back to unit variance (SG2 Eq. 3). Scaling the activations on both sides of one
+    shared convolution equals a convolution with weights of each sample's own."""
+
+    blur: Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        fan_in: int,
+        fan_out: int,
+        size: int,
+        demodulate: bool = True,
+        up: bool = False,  # double the resolution: a transposed convolution, then a blur
+    ) -> None:
+        super().__init__()
+        self.affine = EqualLinear(dim, fan_in, bias=1.0)
+        self.weight = nn.Parameter(torch.randn(fan_out, fan_in, size, size))
+        self.gain = 1 / math.sqrt(fan_in * size**2)
+        self.demodulate, self.up = demodulate, up
+        self.register_buffer("blur", fir(BLUR, gain=2.0), persistent=False)
+
+    def forward(self, x: Tensor, w: Tensor) -> Tensor:
+        style = self.affine(w)  # (batch, fan_in)
+        weight = self.weight * self.gain
+        x = x * style.to(x.dtype)[:, :, None, None]
+        if self.up:
+            x = F.conv_transpose2d(x, weight.transpose(0, 1), stride=2)
+            x = upfirdn(x, self.blur, pad=(1, 1))
+        else:
+            x = F.conv2d(x, weight, padding=weight.shape[-1] // 2)
+        return x * self._scale(style, weight).to(x.dtype)[:, :, None, None] if self.demodulate else x
+
+    def _scale(self, style: Tensor, weight: Tensor) -> Tensor:
+        with full_precision(style):
+            return (style.square() @ weight.square().sum((2, 3)).T + 1e-8).rsqrt()  # (batch, fan_out)
+
+
+class StyledLayer(nn.Module):
+    """Modulated convolution, noise, bias, activation."""
+
+    def __init__(self, dim: int, fan_in: int, fan_out: int, up: bool = False) -> None:
+        super().__init__()
+        self.conv = ModulatedConv(dim, fan_in, fan_out, size=3, up=up)
+        self.noise_strength = nn.Parameter(torch.zeros(()))
+        self.bias = nn.Parameter(torch.zeros(fan_out))
+
+    def forward(self, x: Tensor, w: Tensor, noise: Tensor | None) -> Tensor:
+        x = self.conv(x, w)
+        if noise is not None:
+            x = x + (noise * self.noise_strength).to(x.dtype)
+        return lrelu(x + self.bias.to(x.dtype)[:, None, None])
+
+
+class Stage(nn.Module):
+    """One resolution: its layers, and their share of the image added to the upsampled image so far."""
+
+    blur: Tensor
+
+    def __init__(self, dim: int, fan_in: int, fan_out: int, resolution: int, reduced: bool) -> None:
+        super().__init__()
+        first = [] if resolution == 4 else [StyledLayer(dim, fan_in, fan_out, up=True)]
+        self.layers = nn.ModuleList([*first, StyledLayer(dim, fan_out, fan_out)])
+        self.rgb = ModulatedConv(dim, fan_out, 3, size=1, demodulate=False)
+        self.rgb_bias = nn.Parameter(torch.zeros(3))
+        self.resolution, self.reduced = resolution, reduced
+        self.register_buffer("blur", fir(BLUR, gain=2.0), persistent=False)
+
+    def forward(
+        self, x: Tensor, image: Tensor | None, ws: list[Tensor], noise: list[Tensor | None]
+    ) -> tuple[Tensor, Tensor]:
+        with nullcontext() if self.reduced else full_precision(x):
+            for layer, w, field in zip(self.layers, ws[:-1], noise, strict=True):
+                x = layer(x, w, field)
+            rgb = self.rgb(x, ws[-1]).to(self.rgb_bias.dtype) + self.rgb_bias[:, None, None]
+        if image is None:
+            return x, rgb
+        with full_precision(x):
+            return x, upfirdn(image, self.blur, up=2, pad=(2, 1)) + rgb
+
+
+class Synthesis(nn.Module):
+    """ws to images in about [-1, 1] (not clamped)."""
+
+    def __init__(
+        self,
+        dim: int,  # d, of w
+        resolution: int,  # of the images
+        channel_base: int = 32768,  # channels at resolution R: channel_base / R ...
+        channel_max: int = 512,  # ... but at most this many
+    ) -> None:
+        super().__init__()
+        self.dim = dim
+        steps = resolutions(resolution)
+        widths = [channels(step, channel_base, channel_max) for step in steps]
+        self.num_ws = 2 * len(steps)  # a stage's image layer shares its w with the next stage's first layer
+        self.constant = nn.Parameter(torch.randn(widths[0], 4, 4))
+        self.stages = nn.ModuleList(
+            Stage(dim, widths[max(i - 1, 0)], widths[i], step, reduced=i >= len(steps) - REDUCED_STAGES)
+            for i, step in enumerate(steps)
+        )
+
+    def forward(self, ws: Tensor, noise: Noise | None = None) -> Tensor:
+        """`noise` is asked for the map of each layer, so that the caller can make it a function of the sample;
+        without it no noise is added."""
+        styles = list(ws.unbind(1))
+        x, image = self.constant.expand(len(ws), -1, -1, -1), None
+        for index, stage in enumerate(cast(Iterable[Stage], self.stages)):
+            maps = [noise(stage.resolution, layer) if noise else None for layer in range(len(stage.layers))]
+            x, image = stage(x, image, styles[max(2 * index - 1, 0) : 2 * index + 2], maps)
+        return cast(Tensor, image)
+
+
+class StyleGenerator(nn.Module):
+    """A mapper and a synthesis network. With `classes`, the mapper takes (batch, 2 dim): z and the label's
+    embedding, each normalised."""
+
+    w_mean: Tensor
+
+    def __init__(
+        self,
+        mapper: nn.Module,  # (batch, in_dim) -> w
+        synthesis: Synthesis,
+        classes: int = 0,  # 0: unconditional
+        w_decay: float = 0.998,  # of the running mean of w
+    ) -> None:
+        super().__init__()
+        self.mapper, self.synthesis = mapper, synthesis
+        self.embedding = LabelEmbedding(classes, synthesis.dim) if classes else None
+        self.w_decay = w_decay
+        self.register_buffer("w_mean", torch.zeros(synthesis.dim))
+
+    def map(self, z: Tensor, labels: Tensor | None = None, H: int | None = None) -> Tensor:
+        """z to w; `H` overrides the refinement steps of a recursive mapper."""
+        with full_precision(z):
+            if self.embedding is not None:
+                if labels is None:
+                    raise ValueError("a class-conditional generator needs labels")
+                z = torch.cat([normalise(z), self.embedding(labels)], dim=1)
+            return cast(Tensor, self.mapper(z) if H is None else self.mapper(z, H=H))
+
+    def styles(self, w: Tensor, mixing: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """One w for all layers or, with `mixing` = (w2, crossover), w2 from layer crossover[i] on for sample i."""
+        ws = w[:, None].expand(-1, self.synthesis.num_ws, -1)
+        if mixing is None:
+            return ws
+        other, crossover = mixing
+        layer = torch.arange(self.synthesis.num_ws, device=w.device)
+        return torch.where((layer < crossover[:, None])[:, :, None], ws, other[:, None])
+
+    def forward(
+        self,
+        z: Tensor,
+        labels: Tensor | None = None,
+        noise: Noise | None = None,
+        H: int | None = None,
+        truncation: float = 1.0,  # psi: 1 leaves w as it is, 0 gives the mean image
+        mixing: tuple[Tensor, Tensor] | None = None,  # (z2, crossover), see `styles`
+    ) -> Tensor:
+        w = self.map(z, labels, H)
+        ws = self.styles(w, None if mixing is None else (self.map(mixing[0], labels, H), mixing[1]))
+        if truncation != 1:
+            ws = self.w_mean.lerp(ws, truncation)
+        return cast(Tensor, self.synthesis(ws, noise))
+
+    @torch.no_grad()
+    def track(self, w: Tensor, steps: float = 1.0) -> None:
+        """Move the running mean towards the mean of a (global) batch of w, or of a part of the batch."""
+        self.w_mean.lerp_(w.mean(0), 1 - self.w_decay**steps)

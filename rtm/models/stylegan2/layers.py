@@ -1,0 +1,110 @@
+"""What the generator and the discriminator share: equalised layers, the activation, FIR resampling, precision."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rtm.core.errors import UserError
+
+BLUR = (1.0, 3.0, 3.0, 1.0)  # the low-pass filter of StyleGAN2 (App. B there)
+REDUCED_STAGES = 4  # only this many of the highest resolutions follow an autocast to bfloat16
+
+
+def channels(resolution: int, base: int, largest: int) -> int:
+    if base < resolution:
+        raise UserError(f"channel_base is {base}; it must be at least the resolution, {resolution}.")
+    return min(base // resolution, largest)
+
+
+def resolutions(final: int) -> list[int]:
+    """4, 8, ..., final."""
+    if final < 4 or final & (final - 1):
+        raise ValueError(f"the resolution must be a power of two from 4 on, not {final}")
+    return [4 << stage for stage in range(final.bit_length() - 2)]
+
+
+def full_precision(x: Tensor) -> torch.autocast:
+    """Styles, statistics, images and logits keep the precision of the weights whatever the caller's autocast."""
+    return torch.autocast(x.device.type, enabled=False)
+
+
+def lrelu(x: Tensor, gain: float = math.sqrt(2)) -> Tensor:
+    return F.leaky_relu(x, 0.2) * gain
+
+
+def normalise(x: Tensor) -> Tensor:
+    """Unit second moment along the last axis."""
+    return x * (x.square().mean(-1, keepdim=True) + 1e-8).rsqrt()
+
+
+def fir(taps: Sequence[float], gain: float = 1.0) -> Tensor:
+    """The separable two-dimensional filter of `taps`, of sum gain^2: `gain` makes up for inserted zeros."""
+    line = torch.tensor(taps, dtype=torch.float64)
+    line = line * gain / line.sum()
+    return torch.outer(line, line).float()
+
+
+def upfirdn(x: Tensor, kernel: Tensor, up: int = 1, down: int = 1, pad: tuple[int, int] = (0, 0)) -> Tensor:
+    """Insert up-1 zeros after each pixel, pad with zeros, convolve with the kernel, keep each down-th pixel."""
+    batch, depth, height, width = x.shape
+    if up > 1:
+        x = F.pad(x[:, :, :, None, :, None], (0, up - 1, 0, 0, 0, up - 1))
+        x = x.reshape(batch, depth, height * up, width * up)
+    weight = kernel.flip(0, 1).to(x.dtype).expand(depth, 1, *kernel.shape)
+    return F.conv2d(F.pad(x, (*pad, *pad)), weight, stride=down, groups=depth)
+
+
+class EqualLinear(nn.Module):
+    """Linear with an equalised learning rate: unit normal weights, scaled when used."""
+
+    def __init__(
+        self,
+        fan_in: int,
+        fan_out: int,
+        lr_multiplier: float = 1.0,  # how much slower than lr the effective weights move
+        bias: float = 0.0,  # its initial value
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(fan_out, fan_in) / lr_multiplier)
+        self.bias = nn.Parameter(torch.full((fan_out,), bias / lr_multiplier))
+        self.weight_gain, self.bias_gain = lr_multiplier / math.sqrt(fan_in), lr_multiplier
+
+    def forward(self, x: Tensor) -> Tensor:
+        with full_precision(x):
+            return F.linear(x.to(self.weight.dtype), self.weight * self.weight_gain, self.bias * self.bias_gain)
+
+
+class EqualConv(nn.Module):
+    """Square convolution with an equalised learning rate; `down` halves the resolution behind a blur."""
+
+    blur: Tensor
+
+    def __init__(self, fan_in: int, fan_out: int, size: int, down: bool = False, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(fan_out, fan_in, size, size))
+        self.bias = nn.Parameter(torch.zeros(fan_out)) if bias else None
+        self.gain = 1 / math.sqrt(fan_in * size**2)
+        self.size, self.down = size, down
+        self.register_buffer("blur", fir(BLUR), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.down:
+            return F.conv2d(x, self.weight * self.gain, self.bias, padding=self.size // 2)
+        if self.size == 1:  # blurring at the kept pixels alone
+            return F.conv2d(upfirdn(x, self.blur, down=2, pad=(1, 1)), self.weight * self.gain, self.bias)
+        return F.conv2d(upfirdn(x, self.blur, pad=(2, 2)), self.weight * self.gain, self.bias, stride=2)
+
+
+class LabelEmbedding(nn.Module):
+    """A normalised linear embedding of class labels, to stand beside a normalised z."""
+
+    def __init__(self, classes: int, dim: int) -> None:
+        super().__init__()
+        self.classes = classes
+        self.linear = EqualLinear(classes, dim)
+
+    def forward(self, labels: Tensor) -> Tensor:
+        return normalise(self.linear(F.one_hot(labels, self.classes)))

@@ -1,0 +1,368 @@
+"""The graph of jobs that a scale asks for: from data to tables, each with exactly the values that it reads.
+
+Snakemake's rules, DVC's stages, the command line and `rtm.lineage.receipts` all take what depends on what from here.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from rtm.config import Config, Experiment, load
+from rtm.config.experiments import Protocol, Resources
+from rtm.config.loading import PARAMS
+from rtm.config.reports import Figure, Table
+from rtm.core.errors import UserError
+from rtm.core.layout import Layout
+from rtm.methods.registry import module_of
+
+NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, where its name differs
+TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
+FIGURE_SUFFIXES = (".pdf", ".png")
+FIGURES_OF_IMAGES = ("samples", "slerp", "neighbours", "pairs")
+FIGURES_OF_TRAININGS = ("curves", "progress", "rejected")
+LIGHT = Resources(gpus=0, cpus=1, mem_gb=4, hours=1)
+# how often a run is saved and looked at changes no result
+UNREAD_BY_TRAINING = {"save_every", "grid_every"}
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One call of a verb: what it reads, what it makes, and the modules that do it."""
+
+    scale: str
+    root: str  # folder of its scale with a slash at the end; "" is the repository
+    stage: str
+    name: str
+    params: Any = field(repr=False)  # JSON: the values it reads
+    entries: tuple[str, ...] = field(repr=False)  # "module" or "module:name": the code that makes the outputs
+    inputs: tuple["Job", ...] = field(repr=False)
+    outputs: tuple[Path, ...]
+    compute: Resources = field(repr=False)
+    temporary: bool = False  # made for the jobs after it, then deleted
+
+    @property
+    def id(self) -> str:
+        return f"{self.root}{self.stage}/{self.name}"
+
+    @property
+    def receipt(self) -> Path:
+        if self.temporary:
+            return self.outputs[0] / "receipt.json"  # goes with the folder
+        return Layout(Path(self.root), Path(self.root)).receipt(self.stage, self.name)
+
+    def reads(self) -> Iterator[tuple["Job", Path]]:
+        """The jobs before it, each with the file that stands for it: a figure of a training reads its curve."""
+        for before in self.inputs:
+            curve = self.stage == "figure" and before.stage == "train"
+            yield before, before.outputs[-1 if curve else 0]
+
+    def upstream(self) -> Iterator["Job"]:
+        """All jobs it stands on and itself, each once, inputs first."""
+        seen: set[str] = set()
+
+        def walk(job: "Job") -> Iterator["Job"]:
+            for before in job.inputs:
+                if before.id not in seen:
+                    yield from walk(before)
+            seen.add(job.id)
+            yield job
+
+        return walk(self)
+
+
+def jobs(config: Config) -> dict[str, Job]:
+    """The jobs of a scale by "<stage>/<name>"."""
+    return _Builder(config).graph
+
+
+def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
+    """The jobs of all scales by id; what scales share is there once."""
+    merged: dict[str, Job] = {}
+    paper = load("paper", folder)
+    for scale in paper.params.scales:
+        for job in jobs(paper if scale == "paper" else load(scale, folder)).values():
+            known = merged.setdefault(job.id, job)
+            if known.params != job.params:
+                raise UserError(f"{folder}/scales.yaml: {scale} changes {job.id}, which it shares; set its `shared`.")
+    return merged
+
+
+def find(graph: Mapping[str, Job], target: str) -> list[Job]:
+    """The jobs that a target names: a file, an id, or the beginning of ids ("train/cifar10_imle_rtm")."""
+    path = Path(target)
+    made = [job for job in graph.values() if path in (*job.outputs, job.receipt)]
+    named = made or [job for job in graph.values() if f"{job.id}/".startswith(f"{target.rstrip('/')}/")]
+    if named:
+        return named
+    raise UserError(f"Nothing makes {target}{_suggested(target, _targets(graph))}.")
+
+
+def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
+    """Refuse an argument that looks like a result but is none, with the names that are meant perhaps."""
+    # any .html may be the file of Snakemake's own --report
+    results = (job for job in graph.values() if job.stage != "report")
+    outputs = {str(path): (job.root, path.suffix) for job in results for path in job.outputs}
+    places = {(root + path.removeprefix(root).split("/")[0] + "/", suffix) for path, (root, suffix) in outputs.items()}
+    for argument in arguments:
+        looks = any(suffix and argument.startswith(folder) and argument.endswith(suffix) for folder, suffix in places)
+        if looks and argument not in outputs:
+            raise UserError(f"Nothing makes {argument}{_suggested(argument, outputs)}.")
+
+
+def _targets(graph: Mapping[str, Job]) -> dict[str, None]:
+    """Files, jobs, and the jobs of all seeds."""
+    names = ([*map(str, job.outputs), job.id, str(Path(job.id).parent)] for job in graph.values())
+    return dict.fromkeys(name for each in names for name in each)
+
+
+def _suggested(target: str, known: Iterable[str]) -> str:
+    """The nearest names; where none is near, the reports of the target's folder."""
+    folder = str(Path(target).parent)
+    options = list(known)
+    near = difflib.get_close_matches(target, options, n=5, cutoff=0.75)
+    beside = [name for name in options if str(Path(name).parent) == folder and name.endswith(Path(target).suffix)]
+    chosen = near or beside or [name for name in options if name.endswith(".tex")]
+    return f"; choose one of {', '.join(chosen)}" if chosen else ""
+
+
+class _Builder:
+    """Makes each job once, with those before it."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.layout = config, config.layout
+        self.graph: dict[str, Job] = {}
+        for dataset in config.params.datasets:
+            self.dataset(dataset)
+            for protocol in config.params.protocols:
+                self.reference(dataset, protocol)
+        for network in get_args(Protocol.model_fields["pr_extractor"].annotation):
+            self.network(network)
+        for experiment in config.experiments.values():
+            self.summary(experiment)
+            self.gallery(experiment)
+        for name, foreign in config.params.foreign.items():
+            for protocol in foreign.protocols:
+                self.foreign(name, protocol)
+        for name, table in config.tables.items():
+            self.table(name, table)
+        for name, figure in config.figures.items():
+            self.figure(name, figure)
+        self.report()
+
+    def add(
+        self,
+        stage: str,
+        name: str,
+        params: dict[str, Any],
+        entries: tuple[str, ...],
+        inputs: Iterable[Job],
+        outputs: Iterable[Path],
+        compute: Resources = LIGHT,
+        *,
+        shared: bool = False,
+        temporary: bool = False,
+    ) -> Job:
+        key = f"{stage}/{name}"
+        if key not in self.graph:
+            folder = self.config.scale.shared if shared else self.config.scale.root
+            root = f"{folder}/" if folder else ""
+            once = tuple({job.id: job for job in inputs}.values())
+            made = tuple(outputs)
+            scale = self.config.scale_name
+            self.graph[key] = Job(scale, root, stage, name, params, entries, once, made, compute, temporary)
+        return self.graph[key]
+
+    def dataset(self, name: str) -> Job:
+        dataset, images = self.config.params.datasets[name], self.layout.images(name)
+        outputs = [images, images.with_name("labels.npy")] if dataset.classes else [images]
+        read = dataset.model_dump(mode="json", exclude={"title", "sources", "licence", "citation"})
+        return self.add("fetch", name, read, ("rtm.data.prepare:prepare",), [], outputs, shared=True)
+
+    def network(self, name: str) -> Job:
+        file = NETWORKS.get(name, name)
+        trained = file == "digit_classifier"
+        entries = ("rtm.models.digits:train_digit_classifier",) if trained else ("rtm.data.weights:convert",)
+        inputs = [self.dataset("digits")] if trained else []
+        return self.add("fetch", file, {"network": file}, entries, inputs, [self.layout.weights(file)], shared=True)
+
+    def networks(self, protocol: str) -> list[Job]:
+        read = self.config.params.protocols[protocol]
+        return [self.network(read.extractor), self.network(read.pr_extractor)]
+
+    def protocol(self, name: str, dataset: str) -> dict[str, Any]:
+        """The values of a protocol for a dataset."""
+        protocol = self.config.params.protocols[name]
+        return protocol.model_dump(mode="json", exclude={"title"}) | {"samples": protocol.required(dataset)}
+
+    def reference(self, dataset: str, protocol: str) -> Job:
+        values = self.config.params.protocols[protocol]
+        read = values.model_dump(mode="json", include={"extractor", "pr_extractor", "resize"})
+        inputs = [self.dataset(dataset), *self.networks(protocol)]
+        outputs = [self.layout.reference(dataset, protocol)]
+        name = f"{dataset}/{protocol}"
+        entries, digits = ("rtm.metrics.evaluate:write_reference",), values.extractor == "digit_classifier"
+        compute = LIGHT if digits else Resources(gpus=1, cpus=8, mem_gb=64, hours=4)
+        return self.add("reference", name, read, entries, inputs, outputs, compute, shared=True)
+
+    def train(self, experiment: Experiment, seed: int) -> Job:
+        recipe, name = experiment.recipe, experiment.name
+        read = _architecture(experiment) | {
+            "seed": seed,
+            "steps": experiment.steps(),
+            "training": recipe.training.model_dump(mode="json", exclude=UNREAD_BY_TRAINING),
+        }
+        inputs, entries = [self.dataset(experiment.dataset_name)], ["rtm.training.loop:Run", module_of(experiment)]
+        if recipe.imle:
+            read["imle"] = recipe.imle.model_dump(mode="json")
+            inputs.append(self.network(recipe.imle.perceptual))
+        elif recipe.stylegan2 and recipe.stylegan2.select == "best":
+            protocol = recipe.stylegan2.select_protocol
+            read["selection"] = self.protocol(protocol, experiment.dataset_name)
+            inputs += [self.reference(experiment.dataset_name, protocol), *self.networks(protocol)]
+            entries.append("rtm.training.monitor:selection")
+        if recipe.training.watch:
+            inputs.append(self.network(recipe.training.watch.extractor))
+        outputs = [self.layout.checkpoint(name, seed), self.layout.curve(name, seed)]
+        return self.add("train", f"{name}/seed{seed}", read, tuple(entries), inputs, outputs, recipe.resources)
+
+    def sample(self, experiment: Experiment, seed: int) -> Job:
+        read = _architecture(experiment) | {
+            "seed": seed,
+            "samples": experiment.recipe.evaluation.samples,
+            "variants": list(experiment.variants),
+        }
+        entries = ("rtm.models.sampling:write_samples", _generator(experiment))
+        inputs, outputs = [self.train(experiment, seed)], [self.layout.samples(experiment.name, seed)]
+        name, compute = f"{experiment.name}/seed{seed}", _measuring(experiment)
+        return self.add("sample", name, read, entries, inputs, outputs, compute, temporary=True)
+
+    def gallery(self, experiment: Experiment) -> Job:
+        """Images of the first seed, for the figures."""
+        seed = experiment.seeds[0]
+        read = _architecture(experiment) | {"seed": seed}
+        inputs = [self.train(experiment, seed), self.dataset(experiment.dataset_name)]
+        inputs += [self.network(self.config.params.protocols[experiment.recipe.evaluation.protocols[0]].pr_extractor)]
+        entries = ("rtm.metrics.gallery:write_gallery", "rtm.metrics.evaluate:extractor_of", _generator(experiment))
+        outputs = [self.layout.gallery(experiment.name, seed)]
+        name = f"{experiment.name}/seed{seed}"
+        return self.add("gallery", name, read, entries, inputs, outputs, _measuring(experiment))
+
+    def evaluate(self, experiment: Experiment, protocol: str, seed: int) -> Job:
+        read = self.protocol(protocol, experiment.dataset_name) | {"variants": list(experiment.variants)}
+        reference = self.reference(experiment.dataset_name, protocol)
+        inputs = [self.sample(experiment, seed), reference, *self.networks(protocol)]
+        outputs = [self.layout.metrics(experiment.name, protocol, seed)]
+        name = f"{experiment.name}/{protocol}/seed{seed}"
+        entries = ("rtm.metrics.evaluate:write_metrics",)
+        return self.add("evaluate", name, read, entries, inputs, outputs, _measuring(experiment))
+
+    def foreign(self, name: str, protocol: str) -> Job:
+        """Others' images, which are known by their hash."""
+        entry = self.config.params.foreign[name]
+        read = self.protocol(protocol, entry.dataset) | {"sha256": entry.sha256}
+        reference = self.reference(entry.dataset, protocol)
+        inputs, outputs = [reference, *self.networks(protocol)], [self.layout.foreign(name, protocol)]
+        entries = ("rtm.metrics.foreign:write_foreign",)
+        return self.add("foreign", f"{name}/{protocol}", read, entries, inputs, outputs, reference.compute)
+
+    def latency(self, experiment: Experiment) -> Job:
+        evaluation = experiment.recipe.evaluation
+        read = _architecture(experiment) | {
+            "batch": evaluation.latency_batch,
+            "passes": [evaluation.latency_warmup, evaluation.latency_passes],
+            "variants": list(experiment.variants),
+        }
+        inputs, outputs = [self.train(experiment, experiment.seeds[0])], [self.layout.latency(experiment.name)]
+        entries = ("rtm.models.sampling:measure_latency", _generator(experiment))
+        return self.add("latency", experiment.name, read, entries, inputs, outputs, _measuring(experiment))
+
+    def measured(self, experiment: Experiment) -> list[Job]:
+        """Every metrics file of an experiment."""
+        protocols = experiment.recipe.evaluation.protocols
+        each = [self.evaluate(experiment, protocol, seed) for protocol in protocols for seed in experiment.seeds]
+        return [*each, self.latency(experiment)]
+
+    def summary(self, experiment: Experiment) -> Job:
+        read = {"seeds": list(experiment.seeds), "variants": list(experiment.variants)}
+        name = experiment.name
+        inputs, outputs = self.measured(experiment), [self.layout.summary(name), self.layout.sweep(name)]
+        return self.add("summary", name, read, ("rtm.reports.summary:write_summary",), inputs, outputs)
+
+    def summaries(self, names: Iterable[str]) -> list[Job]:
+        """The summaries and the files beside them, with which a report compares them."""
+        chosen = [self.config.experiment(name) for name in names]
+        return [job for experiment in chosen for job in (self.summary(experiment), *self.measured(experiment))]
+
+    def table(self, name: str, table: Table) -> Job:
+        entries = ("rtm.reports.tables:render_table", "rtm/reports/templates")
+        outputs = [self.layout.table(name, suffix) for suffix in TABLE_SUFFIXES]
+        return self.add("table", name, self.shown(table), entries, self.filling(table), outputs)
+
+    def filling(self, table: Table) -> list[Job]:
+        """What the measured cells of a table come from."""
+        foreign = [self.foreign(name, protocol) for name, protocol in table.foreign_parts()]
+        return [*self.summaries(table.experiments()), *foreign]
+
+    def shown(self, table: Table) -> dict[str, Any]:
+        """The definition of a table, the published numbers that it cites, and what its protocols are called."""
+        published = {key: self.config.params.published[key].model_dump(mode="json") for key in table.constants()}
+        used = sorted({part.protocol for *_, part in table.parts() if part.protocol})
+        titles = {protocol: self.config.params.protocols[protocol].title for protocol in used}
+        foreign = {name: self.config.params.foreign[name].source for name, _ in table.foreign_parts()}
+        shown = {"table": table.model_dump(mode="json"), "published": published, "protocols": titles}
+        return {**shown, "foreign": foreign}
+
+    def figure(self, name: str, figure: Figure) -> Job:
+        chosen = [self.config.experiment(name) for name in figure.experiments]
+        labels = {each.name: [each.dataset.title, each.mapper.model_dump(mode="json")] for each in chosen}
+        read: dict[str, Any] = {"figure": figure.model_dump(mode="json"), "labels": labels}
+        if figure.kind in FIGURES_OF_IMAGES:
+            inputs = [self.gallery(experiment) for experiment in chosen]
+        elif figure.kind in FIGURES_OF_TRAININGS:
+            inputs = [self.train(experiment, seed) for experiment in chosen for seed in experiment.seeds]
+        else:
+            inputs = self.summaries(figure.experiments)
+        if figure.table:
+            table = self.config.params.tables[figure.table]
+            read |= self.shown(table)
+            inputs += self.filling(table)
+        outputs = [self.layout.figure(name, suffix) for suffix in FIGURE_SUFFIXES]
+        return self.add("figure", name, read, ("rtm.reports.figures:render_figure",), inputs, outputs)
+
+    def report(self) -> Job:
+        """The page with everything: a view, which neither git nor DVC keeps."""
+        shown = {name: [figure.title, figure.caption] for name, figure in self.config.figures.items()}
+        inputs = [self.table(name, table) for name, table in self.config.tables.items()]
+        inputs += [self.figure(name, figure) for name, figure in self.config.figures.items()]
+        entries = ("rtm.reports.html:write_page", "rtm/reports/web")
+        return self.add("report", "index", {"figures": shown}, entries, inputs, [self.layout.page()])
+
+
+def _measuring(experiment: Experiment) -> Resources:
+    """Samples and metrics take one GPU's share of what the training takes, and hours instead of weeks."""
+    whole = experiment.recipe.resources
+    share = max(1, whole.gpus)
+    return Resources(
+        gpus=min(1, whole.gpus),
+        gpu_model=whole.gpu_model,
+        cpus=max(1, whole.cpus // share),
+        mem_gb=max(2, whole.mem_gb // share),
+        hours=min(8.0, whole.hours),
+    )
+
+
+def _generator(experiment: Experiment) -> str:
+    return f"{module_of(experiment)}:build_generator"
+
+
+def _architecture(experiment: Experiment) -> dict[str, Any]:
+    """What a generator is built from."""
+    decoder, gan = experiment.decoder, experiment.recipe.stylegan2
+    return {
+        "dim": experiment.recipe.dim,
+        "mapper": experiment.mapper.model_dump(mode="json"),
+        "decoder": decoder and decoder.model_dump(mode="json"),
+        "stylegan2": gan and gan.model_dump(mode="json"),
+    }

@@ -1,0 +1,249 @@
+"""What the Snakefile asks: inputs that say whether a job must run, its resources, and the names that can be targets.
+
+Snakemake decides by time stamps. A fresh job's inputs are therefore handed over as `ancient`; a stale one's as they
+are, beside a mark that is newer than any output.
+"""
+
+import atexit
+import math
+import os
+import sys
+import traceback
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rtm.config.experiments import Resources
+from rtm.core.errors import UserError
+from rtm.core.files import unprotect
+from rtm.lineage.receipts import Ledger, State, refuse_lost, unsigned
+from rtm.pipeline.devices import check_devices
+from rtm.pipeline.graph import LIGHT, Job, every_job
+from rtm.pipeline.slurm import Queued, comment, keep_polling, queued, refuse_impossible
+
+MARKS = Path(".snakemake/rtm")
+JOBS = {  # rule: the id of a job from its wildcards
+    "dataset": "{0.root}fetch/{0.dataset}",
+    "network": "{0.root}fetch/{0.network}",
+    "reference": "{0.root}reference/{0.dataset}/{0.protocol}",
+    "train": "{0.root}train/{0.experiment}/seed{0.seed}",
+    "sample": "{0.root}sample/{0.experiment}/seed{0.seed}",
+    "gallery": "{0.root}gallery/{0.experiment}/seed{0.seed}",
+    "evaluate": "{0.root}evaluate/{0.experiment}/{0.protocol}/seed{0.seed}",
+    "foreign": "{0.root}foreign/{0.foreign}/{0.protocol}",
+    "latency": "{0.root}latency/{0.experiment}",
+    "summary": "{0.root}summary/{0.experiment}",
+    "table": "{0.root}table/{0.table}",
+    "figure": "{0.root}figure/{0.figure}",
+    "report": "{0.root}report/index",
+}
+Flag = Callable[[str], str]  # Snakemake's `ancient`
+Wildcards = Any
+Files = dict[str, list[str]]
+
+
+class Plan:
+    def __init__(self, workflow: Any, ancient: Flag, site: Mapping[str, Any]) -> None:
+        self.graph, self.ledger = every_job(), Ledger()
+        self.workflow, self.ancient, self.site = workflow, ancient, site  # the last from a profile's `config`
+        self.mark: Path | None = None
+        self.told: set[str] = set()
+        atexit.register(self.ledger.hashes.save)
+        keep_polling()
+
+    def job(self, rule: str, wildcards: Wildcards) -> Job:
+        return self.graph[JOBS[rule].format(wildcards)]
+
+    def needs(self, rule: str) -> Callable[[Wildcards], Files]:
+        """An input function: the files of the jobs before, by stage."""
+
+        @_aloud
+        def files(wildcards: Wildcards) -> Files:
+            self._check_triggers()
+            job = self.job(rule, wildcards)
+            state, inputs = self.ledger.state(job), _by_stage(job)
+            if state is State.FRESH:
+                present = {name: [path for path in paths if Path(path).exists()] for name, paths in inputs.items()}
+                return self._ancient(present)
+            is_here = any(path.exists() for path in job.outputs)
+            if state is State.ABSENT and not is_here:
+                self._refuse_lost(job)
+            if state is State.ABSENT and (rule == "train" or not is_here):
+                return self._ancient(inputs)
+            self._refuse_lost(job)
+            self._refuse_impossible(job)
+            self._tell(job)
+            for path in job.outputs:
+                unprotect(path)
+            return {**inputs, "stale": [self._fresh_mark(job)]}
+
+        return files
+
+    def scale(self, rule: str) -> Callable[[Wildcards], str]:
+        return lambda wildcards: self.job(rule, wildcards).scale
+
+    def threads(self, rule: str) -> Callable[[Wildcards], int]:
+        return lambda wildcards: self.job(rule, wildcards).compute.cpus
+
+    def all_threads(self, rule: str) -> Callable[[Wildcards], int]:
+        """For what is timed: nothing else runs on this machine, or it has a GPU or a cluster's job for itself."""
+
+        def threads(wildcards: Wildcards) -> int:
+            compute = self.job(rule, wildcards).compute
+            cores = self.workflow.resource_settings.cores if self.workflow.is_main_process else None
+            return compute.cpus if compute.gpus else cores or compute.cpus
+
+        return threads
+
+    def compute(self, rule: str) -> dict[str, Callable[[Wildcards], int | str]]:
+        """The resources of a rule, from params/ and the site's settings in a profile."""
+
+        def of(wildcards: Wildcards) -> Resources:
+            return self.job(rule, wildcards).compute
+
+        def minutes(wildcards: Wildcards) -> int:
+            """A job never asks for more than the site's walltime."""
+            whole = math.ceil(of(wildcards).hours * 60)
+            return min(whole, int(self.site.get("walltime", whole)))
+
+        def options(wildcards: Wildcards) -> str:
+            """Of sbatch: a training is told before its time is over; nothing starts beside an orphan of its own."""
+            early = min(self.site.get("stop_before", 10), minutes(wildcards) / 4)
+            signal = [f"--signal=URG@{int(60 * early)}", "--open-mode=append"] if rule == "train" else []
+            alive = [job.id for job in self._queued() if job.comment == comment(rule, *wildcards)]
+            return " ".join([*signal, *([f"--dependency=afterany:{':'.join(alive)}"] if alive else [])])
+
+        return {
+            "gpu": lambda wildcards: of(wildcards).gpus,
+            "gpu_model": lambda wildcards: self._gpu_model(of(wildcards)),
+            "mem_mb": lambda wildcards: of(wildcards).mem_gb * 1000,
+            "runtime": minutes,
+            "slurm_extra": options,
+        }
+
+    def _gpu_model(self, needed: Resources) -> str:
+        """As the site calls it."""
+        return str(self.site.get("gpu_model", needed.gpu_model)) if needed.gpus else ""
+
+    def _runs(self, executor: str) -> bool:
+        """Whether this process starts jobs by that executor."""
+        plugin = self.workflow.executor_plugin if self.workflow.is_main_process else None
+        return plugin is not None and plugin.name == executor
+
+    def _queued(self) -> list[Queued]:
+        return queued() if self._runs("slurm") else []
+
+    def _refuse_impossible(self, job: Job) -> None:
+        """Before anything is fetched: a job that no node can take, a training without its GPUs."""
+        if self._runs("slurm") and job.compute is not LIGHT:
+            refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
+        elif self._runs("local") and job.stage == "train":
+            check_devices(job.id, job.compute, job.outputs[0])
+
+    def reports(self, scale: str) -> list[str]:
+        """The tables and figures of a scale."""
+        wanted = (job for job in self.graph.values() if job.scale == scale and job.stage in ("table", "figure"))
+        return [str(job.outputs[0]) for job in wanted]
+
+    def wildcards(self) -> dict[str, str]:
+        """What each wildcard can be."""
+        graph = self.graph.values()
+
+        def names(stage: str, part: int = 0) -> Iterable[str]:
+            return {job.name.split("/")[part] for job in graph if job.stage == stage}
+
+        return {
+            "root": _one_of(job.root for job in graph),
+            "dataset": _one_of(job.name for job in graph if job.outputs[0].name == "images.npy"),
+            "network": _one_of(job.name for job in graph if "weights" in job.outputs[0].parts),
+            "experiment": _one_of(names("summary")),
+            "foreign": _one_of(names("foreign")),
+            "protocol": _one_of({*names("evaluate", 1), *names("reference", 1)}),
+            "seed": "[0-9]+",
+            "table": _one_of(names("table")),
+            "figure": _one_of(names("figure")),
+        }
+
+    def _ancient(self, files: Files) -> Files:
+        return {name: [self.ancient(path) for path in paths] for name, paths in files.items()}
+
+    def _check_triggers(self) -> None:
+        """Refuse to plan by Snakemake's own records, which a clone lacks."""
+        if {str(trigger).lower() for trigger in self.workflow.rerun_triggers} != {"mtime"}:
+            raise UserError(
+                "Receipts decide what is stale; plan with `--rerun-triggers mtime` as profiles/default does."
+            )
+
+    def _refuse_lost(self, job: Job) -> None:
+        """Find out before anything starts that a finished training's weights must be pulled first."""
+        refuse_lost(self.ledger, job)
+        for before, path in job.reads():
+            if before.temporary:
+                self._refuse_lost(before)
+            elif not path.exists() or self.ledger.state(before) is State.CHANGED:
+                refuse_lost(self.ledger, before)
+
+    def _tell(self, job: Job) -> None:
+        """No finished training is done again without a word."""
+        if job.stage != "train" or job.id in self.told:
+            return
+        self.told.add(job.id)
+        without = [f"it {unsigned(job)}"] if job.outputs[0].exists() else []
+        reasons = self.ledger.why(job) if self.ledger.receipt(job) else without
+        if reasons:
+            rest = [f"{len(reasons) - 3} more, see `rtm lineage why {job.id}`"] if len(reasons) > 3 else []
+            print(f"{job.id} will be trained again: {'; '.join(reasons[:3] + rest)}", file=sys.stderr)
+
+    def _fresh_mark(self, job: Job) -> str:
+        """A file made now under a name never used: Snakemake compares the bytes of names that it knows.
+
+        What a wrong clock put into the future would be newer still: it is dated before the mark.
+        """
+        if self.mark is None:
+            MARKS.mkdir(parents=True, exist_ok=True)
+            self.mark = MARKS / f"stale-{uuid.uuid4().hex}"
+            self.mark.touch()
+            atexit.register(self.mark.unlink, missing_ok=True)
+        made = self.mark.stat().st_mtime
+        for path in (*job.outputs, *(path for _, path in job.reads())):
+            if path.exists() and path.stat().st_mtime >= made:
+                os.utime(path, (made - 1, made - 1))
+        return str(self.mark)
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """End with what a user can do about a mistake, and nothing else: Snakemake would add its stack."""
+    try:
+        yield
+    except UserError as error:
+        print(f"rtm: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], Files]:
+    """End Snakemake when an input function fails: it would take an output that exists for a file that nobody makes."""
+
+    def checked(wildcards: Wildcards) -> Files:
+        try:
+            with one_sentence():
+                return function(wildcards)
+        except Exception:
+            traceback.print_exc()
+        raise SystemExit(1)
+
+    return checked
+
+
+def _by_stage(job: Job) -> Files:
+    files: Files = {}
+    for before, path in job.reads():
+        files.setdefault(before.stage, []).append(str(path))
+    return files
+
+
+def _one_of(names: Iterable[str]) -> str:
+    """A pattern for these names; one that matches nothing if there are none."""
+    return "|".join(sorted(set(names), reverse=True)) or "(?!)"

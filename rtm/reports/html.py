@@ -1,0 +1,263 @@
+"""reports/index.html: everything that is there so far on one page that needs nothing but a browser."""
+
+import base64
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from PIL import Image
+
+from rtm.config import Config
+from rtm.config.reports import Column, Table
+from rtm.core.errors import UserError
+from rtm.core.files import write_text
+from rtm.core.layout import Layout
+from rtm.reports.cells import Cell, Line, Sheet, build, format_number
+from rtm.reports.chain import Chains, Link
+from rtm.reports.commands import drawing
+from rtm.reports.latex import plain
+from rtm.reports.notes import notes, stands_in
+from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
+from rtm.reports.tables import ARROWS, label_spans
+from rtm.training.status import RunStatus, duration
+
+IMAGE_WIDTH = 1400  # pixels: twice what the page shows
+LOSSLESS = 300_000  # bytes; larger pictures are compressed with losses nobody sees
+LOG_LINES = 15
+FEW = 12  # runs that are shown unfolded
+STATES = ("failed", "changed", "running", "waiting", "done")  # what needs a look first
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training with the end of what it printed."""
+
+    status: RunStatus
+    log: str
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.status.step / self.status.total
+
+    @property
+    def where(self) -> str:
+        job = self.status.job and f"job {self.status.job}"
+        return ", ".join(part for part in (self.status.host, job) if part)
+
+
+@dataclass(frozen=True)
+class Story:
+    """What stands behind cells: a chain, a source, or what is missing."""
+
+    id: str
+    title: str
+    text: str = ""
+    links: tuple[Link, ...] = ()
+    broken: bool = False
+
+    @property
+    def changed(self) -> bool:
+        return any(link.told for link in self.links)
+
+
+@dataclass(frozen=True)
+class Difference:
+    text: str  # ours minus the paper's, or that they are equal
+    percent: str
+    verdict: str  # better, worse, same; "" where neither is better
+
+
+@dataclass(frozen=True)
+class Drawing:
+    name: str
+    title: str
+    caption: str
+    source: str | None  # a data: address; None: not drawn yet
+    size: tuple[int, int]
+    command: str
+    changed: bool  # since it was drawn
+
+
+@dataclass(frozen=True)
+class Curve:
+    name: str
+    panels: list[Panel]
+
+
+def write_page(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> Path:
+    """Render what is there; what is missing says what would make it."""
+    sheets = [build(config, layout, name) for name in config.tables]
+    stories = _Stories(config, layout, sheets)
+    by_state = {state: [Run(run, _log(layout, run)) for run in runs if run.state == state] for state in STATES}
+    page = environment().get_template("page.html.j2").render(
+        scale=config.scale_name,
+        runs=by_state,
+        few=FEW,
+        gpu_hours=sum(run.gpu_hours for run in runs),
+        sheets=sheets,
+        notes={sheet.name: notes(config, layout, sheet) for sheet in sheets},
+        spans={sheet.name: label_spans(sheet) for sheet in sheets},
+        compared=[] if stands_in(config) else [sheet for sheet in sheets if compared_lines(sheet)],
+        stands_in=stands_in(config),
+        story=stories.name,
+        stories=stories.all,
+        changed={name for name in config.tables if stories.chains.changed("table", name)},
+        drawings=[_drawing(config, layout, stories.chains, name) for name in config.figures],
+        curves=_curves(config, layout, runs),
+        measured=_measured(sheets),
+    )  # fmt: skip
+    write_text(layout.page(), page)
+    return layout.page()
+
+
+def environment() -> Environment:
+    env = Environment(
+        loader=PackageLoader("rtm.reports", "web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    env.filters |= {"rich": rich, "duration": duration, "plain": plain}
+    env.globals |= {"arrows": ARROWS, "difference": difference, "compared_lines": compared_lines}
+    env.globals |= {"compared_columns": compared_columns, "zip": zip}
+    env.globals |= {"reported": reported, "width": WIDTH, "height": HEIGHT}
+    return env
+
+
+def rich(text: str) -> Markup:
+    """Plain text with $...$ for mathematics and `...` for code, and its line breaks kept."""
+    pieces = re.split(r"(\$[^$]+\$|`[^`]+`)", text)
+    return Markup("").join(map(_piece, pieces))
+
+
+def _piece(piece: str) -> Markup:
+    if len(piece) > 2 and piece[0] == piece[-1] == "$":
+        return Markup(re.sub(r"([A-Za-z])", r"<i>\1</i>", str(escape(piece[1:-1])).replace("=", " = ")))
+    if len(piece) > 2 and piece[0] == piece[-1] == "`":
+        return Markup("<code>{}</code>").format(piece[1:-1])
+    return Markup("<br>").join(piece.split("\n"))
+
+
+def compared_lines(sheet: Sheet) -> list[Line]:
+    return [line for line in sheet.lines if any(cell.paper is not None for cell in line.cells)]
+
+
+def compared_columns(sheet: Sheet) -> list[Column]:
+    columns = zip(sheet.table.columns, *(line.cells for line in sheet.lines), strict=True)
+    return [column for column, *cells in columns if any(cell.paper is not None for cell in cells)]
+
+
+def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
+    """Ours minus the paper's, of the numbers as they are shown."""
+    if cell.value is None or cell.paper is None:
+        return None
+    off = cell.value - cell.paper
+    text = format_number(abs(off), column, table)
+    same = not any(digit in text for digit in "123456789")
+    if same:
+        return Difference("= paper", "", "same")
+    sign = "+" if off > 0 else "−"
+    percent = f"{sign}{abs(off / cell.paper):.1%}" if cell.paper else ""
+    verdict = "better" if (off > 0) == (cell.better == "higher") else "worse"
+    return Difference(sign + text, percent, verdict if cell.better else "")
+
+
+def reported(cell: Cell, column: Column, sheet: Sheet) -> str:
+    """What the paper reports, as it prints it: with as many decimals as most numbers of the column, or its own more."""
+    assert cell.paper is not None
+    if cell.part.paper is None or column.significant:  # a mean is computed here
+        return format_number(cell.paper, column, sheet.table)
+    beside = [_decimals(other.paper) for other in sheet.cells if other.column == column.id and other.part.paper]
+    usual = max(beside, key=lambda decimals: (beside.count(decimals), decimals))
+    return f"{cell.paper:,.{max(usual, _decimals(cell.paper))}f}"
+
+
+def _decimals(number: float | None) -> int:
+    return 0 if number is None else len(f"{number:.12g}".partition(".")[2])
+
+
+def _measured(sheets: Sequence[Sheet]) -> tuple[int, int]:
+    """How many cells are measured, of how many that can be."""
+    ours = [cell for sheet in sheets for cell in sheet.cells if cell.state in ("measured", "evaluated", "missing")]
+    return sum(cell.state != "missing" for cell in ours), len(ours)
+
+
+class _Stories:
+    """One for all cells of the same origin."""
+
+    def __init__(self, config: Config, layout: Layout, sheets: Sequence[Sheet]) -> None:
+        self.chains = Chains(config, layout)
+        self.all: dict[str, Story] = {}
+        for sheet in sheets:
+            for cell in sheet.cells:
+                name = self.name(sheet, cell)
+                if name not in self.all:
+                    self.all[name] = self._story(name, sheet, cell)
+
+    def name(self, sheet: Sheet, cell: Cell) -> str:
+        part = cell.part
+        if part.published:
+            return f"{cell.state}-{part.published}"
+        if named := part.experiment or part.foreign:
+            kind = "latency" if str(part.section).startswith("latency") else part.protocol
+            metric = f"-{part.metric}" if cell.uncomputed(self.chains.layout) else ""
+            return f"{cell.state if cell.value is None else 'chain'}-{named}-{kind}{metric}"
+        return f"mean-{sheet.name}-{cell.row}-{cell.column}"
+
+    def _story(self, name: str, sheet: Sheet, cell: Cell) -> Story:
+        state, _, subject = name.partition("-")
+        title = subject.replace("-", ", ") + (", not reported" if state == "unreported" else "")
+        story = Story(name, title, self.chains.origin(sheet, cell))
+        if cell.value is None or not cell.measurable:
+            return story
+        try:
+            return replace(story, links=tuple(self.chains.of(cell.part)))
+        except UserError as error:
+            return replace(story, text=str(error), broken=True)
+
+
+def _log(layout: Layout, run: RunStatus) -> str:
+    """The end of what the training printed, or else of its numbers."""
+    printed = layout.log("train", f"{run.experiment}/seed{run.seed}")
+    for path in (printed, run.log):
+        if path is not None and path.exists() and (text := path.read_text(errors="replace").strip()):
+            return "\n".join(text.splitlines()[-LOG_LINES:])
+    return ""
+
+
+def _drawing(config: Config, layout: Layout, chains: Chains, name: str) -> Drawing:
+    figure, path = config.figures[name], layout.figure(name, ".png")
+    source, size = _inlined(path) if path.exists() else (None, (0, 0))
+    changed = source is not None and chains.changed("figure", name)
+    return Drawing(name, figure.title, figure.caption, source, size, drawing(config, layout, name, figure), changed)
+
+
+def _inlined(path: Path) -> tuple[str, tuple[int, int]]:
+    """A picture as an address that holds it, small enough for a page."""
+    with Image.open(path) as opened:
+        image = opened.convert("RGB")
+    if image.width > IMAGE_WIDTH:
+        image = image.resize((IMAGE_WIDTH, round(image.height * IMAGE_WIDTH / image.width)), Image.Resampling.LANCZOS)
+    exact, small = io.BytesIO(), io.BytesIO()
+    image.save(exact, "WEBP", lossless=True)
+    if exact.tell() > LOSSLESS:
+        image.save(small, "WEBP", quality=80)
+    chosen = small if small.tell() else exact
+    return f"data:image/webp;base64,{base64.b64encode(chosen.getvalue()).decode()}", image.size
+
+
+def _curves(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> list[Curve]:
+    found = []
+    for experiment in config.experiments.values():
+        own = [run for run in runs if run.experiment == experiment.name]
+        rows = [read_curve(layout.curve(run.experiment, run.seed), run.log) for run in own]
+        drawn = panels(rows, experiment.steps())
+        if drawn:
+            found.append(Curve(experiment.name, drawn))
+    return found

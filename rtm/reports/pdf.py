@@ -1,0 +1,56 @@
+"""One document with every table and figure of a scale, for pdflatex."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from rtm.config import Config
+from rtm.core.errors import UserError
+from rtm.core.files import write_text
+from rtm.core.layout import Layout
+from rtm.reports import latex
+
+NAME = "report"
+
+
+def write_report(config: Config, layout: Layout) -> Path:
+    """reports/report.tex with what has been made so far."""
+    path = layout.table(NAME)
+    tables = [name for name in config.tables if layout.table(name).exists()]
+    drawn = {name: figure for name, figure in config.figures.items() if layout.figure(name).exists()}
+    if not tables and not drawn:
+        raise UserError(f"There is nothing to put into {path}; make a table or a figure first.")
+    figures = [
+        {"name": name, "caption": figure.caption, "file": os.path.relpath(layout.figure(name), path.parent)}
+        for name, figure in drawn.items()
+    ]
+    template = latex.environment().get_template("report.tex.j2")
+    references = _references(config, tables)
+    write_text(path, template.render(scale=config.scale_name, tables=tables, figures=figures, references=references))
+    return path
+
+
+def compile_pdf(path: Path) -> Path:
+    """Run pdflatex twice, for the references; a failure shows the lines that name it."""
+    if shutil.which("pdflatex") is None:
+        raise UserError(
+            "pdflatex is not installed; install TeX Live "
+            "(Debian: texlive-latex-recommended and texlive-latex-extra), or compile reports/report.tex elsewhere."
+        )
+    call = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error", path.name]
+    for _ in range(2):
+        done = subprocess.run(call, cwd=path.parent, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode:
+            lines = [line for line in done.stdout.splitlines() if ".tex:" in line]
+            raise UserError(f"pdflatex cannot compile {path}: {' '.join(lines[:3]) or done.stdout[-300:]}")
+    return path.with_suffix(".pdf")
+
+
+def _references(config: Config, tables: list[str]) -> list[tuple[str, str]]:
+    """What the tables cite, in the order of its first appearance."""
+    parts = [part for name in tables for *_, part in config.tables[name].parts()]
+    published, foreign = config.params.published, config.params.foreign
+    found = [published.get(str(part.published)) or foreign.get(str(part.foreign)) for part in parts]
+    entries = [entry for entry in found if entry]
+    return list({entry.cite: entry.reference for entry in entries if entry.cite and entry.reference}.items())

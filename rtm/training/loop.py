@@ -1,0 +1,251 @@
+"""The one training loop: steps, EMA, precision, several processes, saves, stops and exact resumption.
+
+A method (RS-IMLE, StyleGAN2) says what a step is. Everything random is a function of (seed, step), so the state
+is weights, optimisers and the method's own few numbers; a run killed at any moment goes on as if it had not been:
+bit for bit on a CPU, and on a GPU as far as its kernels repeat themselves.
+"""
+
+import csv
+import json
+import math
+import pickle
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from PIL import Image
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from rtm.core import distributed
+from rtm.core.errors import UserError
+from rtm.core.files import atomic, keep_as
+from rtm.core.layout import saved_states
+from rtm.core.progress import progress
+from rtm.core.randomness import seed_of
+from rtm.methods.base import Method, Setting
+from rtm.models.generator import draw
+from rtm.training.runs import Stopped, listen, log_rows
+
+STOPPED = 75  # exit code of a run that saved itself before its time was over: start it again
+LOG_EVERY = 20  # steps between lines of the log and looks at the stop signal
+CURVE_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Measure the EMA weights every so many steps, for the curve; where it selects, those of the lowest FID count."""
+
+    every: int
+    measure: Callable[[nn.Module], dict[str, float]]  # "fid" among the numbers
+    selects: bool
+
+
+class Run:
+    """A training in its folder: state.pt and the one before it, log.jsonl, grid_*.png."""
+
+    def __init__(
+        self,
+        method: Method,
+        setting: Setting,
+        folder: Path,
+        watch: Watch | None = None,
+        check_owner: Callable[[], None] = lambda: None,  # raises if the folder is no longer ours
+    ) -> None:
+        self.method, self.setting, self.folder, self.watch = method, setting, folder, watch
+        self.check_owner = check_owner
+        self.best: dict[str, Any] = {"score": math.inf, "step": 0, "weights": {}}
+        folder.mkdir(parents=True, exist_ok=True)  # whichever process comes first
+        self.training = setting.experiment.recipe.training
+        self.total = setting.experiment.steps()
+        self.ema = deepcopy(method.generator).eval().requires_grad_(False)
+        self.done, self.seconds = 0, 0.0
+        self.stop_asked = False
+        self.state_file, self.previous_state_file = saved_states(folder)
+        self.state_is_sound = False  # what cannot be read must not take the place of the one before it
+        distributed.any_of(False, setting.device)  # nobody reads before the first process has locked the folder
+        if self.state_file.exists() or self.previous_state_file.exists():
+            self._load()
+        self._check_agreement()
+
+    def _check_agreement(self) -> None:
+        """Processes at different steps would wait for each other for ever."""
+        steps = [int(step) for step in distributed.gather(torch.tensor([self.done], device=self.setting.device))]
+        if len(set(steps)) > 1:
+            raise UserError(
+                f"The processes of this training read different saves of {self.folder} (steps {steps}); start it again."
+            )
+
+    def train(self) -> None:
+        """Go on to the end, or raise Stopped when asked to stop."""
+        listen(self._ask_to_stop)
+        name = f"train {self.setting.experiment.name} seed {self.setting.seed}"
+        leads = distributed.rank() == 0
+        with progress(name, self.total) if leads else _silent() as report, open(self.folder / "log.jsonl", "a") as log:
+            began = time.monotonic() - self.seconds
+            while self.done < self.total:
+                numbers = self.method.step(self.done)
+                self.done += 1
+                self._update_ema()
+                looks = self.done % LOG_EVERY == 0 or self.done in (1, self.total)
+                measured = self._watched() if leads else {}
+                if looks or measured:
+                    self.seconds = time.monotonic() - began
+                    shown = self._checked(numbers)
+                    if leads:
+                        log.write(json.dumps({"step": self.done, **self._pace(), **shown, **measured}) + "\n")
+                        log.flush()
+                        report(self.done, loss=shown["loss"])
+                if self.done % self.training.grid_every == 0 and leads:
+                    self._grid()
+                asked = looks and distributed.any_of(self.stop_asked, self.setting.device)
+                if asked or self.done % self.training.save_every == 0 or self.done == self.total:
+                    self._checked(numbers)
+                    self._save()
+                if asked and self.done < self.total:
+                    raise Stopped(f"{name} saved itself at step {self.done} of {self.total}; the same command goes on.")
+
+    def _pace(self) -> dict[str, float]:
+        """Time so far, speed and memory."""
+        peak = torch.cuda.max_memory_allocated() if self.setting.device.type == "cuda" else _resident_bytes()
+        return {
+            "seconds": round(self.seconds, 3),
+            "images_per_second": round(self.done * self.training.batch / self.seconds, 2),
+            "memory_gb": round(peak / 1e9, 3),
+        }
+
+    def export(self, checkpoint: Path, curve: Path, described: dict[str, Any]) -> None:
+        """The EMA weights in float32 with what they are, and the thinned log."""
+        selects = self.watch is not None and self.watch.selects
+        chosen = self.best["weights"] if selects else self.ema.state_dict()
+        if selects:
+            described = {**described, "selected_step": self.best["step"], "selection_score": self.best["score"]}
+        weights = {name: tensor.detach().float().cpu().contiguous() for name, tensor in chosen.items()}
+        with atomic(curve, "w") as file:
+            _write_curve(file, self.folder / "log.jsonl")
+        with atomic(checkpoint) as file:
+            file.write(save(weights, metadata={"rtm": json.dumps(described, sort_keys=True)}))
+
+    def _ask_to_stop(self) -> None:
+        self.stop_asked = True
+
+    def _update_ema(self) -> None:
+        decay = self.method.ema_decay(self.done)
+        with torch.no_grad():
+            ours: list[Tensor] = list(self.ema.parameters())
+            theirs: list[Tensor] = list(self.method.generator.parameters())
+            torch._foreach_lerp_(ours, theirs, 1 - decay)
+            for own, other in zip(self.ema.buffers(), self.method.generator.buffers(), strict=True):
+                own.copy_(other)
+
+    def _watched(self) -> dict[str, float]:
+        """What is measured at this step, if anything; the best weights are kept."""
+        if self.watch is None or (self.done % self.watch.every and self.done != self.total):
+            return {}
+        measured = {name: round(value, 6) for name, value in self.watch.measure(self.ema).items()}
+        if self.watch.selects and (measured["fid"] < self.best["score"] or not self.best["weights"]):
+            weights = {name: tensor.clone() for name, tensor in self.ema.state_dict().items()}
+            self.best = {"score": measured["fid"], "step": self.done, "weights": weights}
+        return measured
+
+    def _checked(self, numbers: dict[str, Tensor | float]) -> dict[str, float]:
+        shown = {name: round(float(value), 6) for name, value in numbers.items()}
+        if not all(math.isfinite(value) for value in shown.values()):
+            raise UserError(
+                f"{self.setting.experiment.name} diverged at step {self.done} ({shown}); the state of the last save is "
+                "kept. Lower training.lr, or train in float32."
+            )
+        return shown
+
+    def _save(self) -> None:
+        if distributed.rank() != 0:
+            return
+        self.check_owner()
+        state = {
+            "done": self.done,
+            "seconds": self.seconds,
+            "networks": self.method.networks.state_dict(),
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.method.optimizers.items()},
+            "ema": self.ema.state_dict(),
+            "best": self.best,
+            "extra": self.method.extra(),
+        }
+        with atomic(self.state_file) as file:
+            torch.save(state, file)
+            if self.state_is_sound and self.state_file.exists():
+                keep_as(self.state_file, self.previous_state_file)
+        self.state_is_sound = True
+
+    def _load(self) -> None:
+        """Go on from the last save, or from the one before it; every process from the same."""
+        for file in (self.state_file, self.previous_state_file):
+            state = _read_state(file, self.setting.device)
+            if distributed.any_of(state is None, self.setting.device):
+                continue
+            assert state is not None
+            self._restore(state)
+            self.state_is_sound = file == self.state_file
+            if not self.state_is_sound and distributed.rank() == 0:
+                print(f"{self.state_file} cannot be read; going on from step {self.done}, {file}.", file=sys.stderr)
+            return
+        raise UserError(
+            f"Neither {self.state_file} nor {self.previous_state_file} can be read; bring one back from a backup, or "
+            "delete both to train from the beginning."
+        )
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.done, self.seconds = state["done"], state["seconds"]
+        self.method.networks.load_state_dict(state["networks"])
+        for name, optimizer in self.method.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
+        self.ema.load_state_dict(state["ema"])
+        self.best = state["best"]
+        self.method.load_extra(state["extra"])
+
+    def _grid(self, rows: int = 8) -> None:
+        experiment = self.setting.experiment
+        index = torch.arange(rows * rows, device=self.setting.device)
+        pixels = draw(self.ema, experiment, seed_of("grid"), index).cpu()
+        side = rows * experiment.dataset.resolution
+        sheet = pixels.view(rows, rows, *pixels.shape[1:]).permute(0, 2, 1, 3, 4).reshape(side, side, 3)
+        with atomic(self.folder / f"grid_{self.done:09d}.png") as file:
+            Image.fromarray(sheet.numpy()).save(file, format="PNG")
+
+
+def _read_state(file: Path, device: torch.device) -> dict[str, Any] | None:
+    """What was saved; None if the file is not there, or no longer whole."""
+    try:
+        state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
+    except torch.OutOfMemoryError:
+        raise
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
+        return None
+    return state
+
+
+def _resident_bytes() -> int:
+    """The most that this process had in memory."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@contextmanager
+def _silent() -> Iterator[Any]:
+    yield lambda *_, **__: None
+
+
+def _write_curve(file: IO[str], log: Path) -> None:
+    """The log as CSV, one row a step (the last, where a resumed run repeated some) and few enough to plot."""
+    lines = {row["step"]: row for row in log_rows(log)}
+    rows = [lines[step] for step in sorted(lines)]
+    every = max(1, -(-len(rows) // CURVE_ROWS))
+    thinned = [row for place, row in enumerate(rows) if place % every == 0 or "fid" in row or row is rows[-1]]
+    writer = csv.DictWriter(file, list(dict.fromkeys(key for row in thinned for key in row)))
+    writer.writeheader()
+    writer.writerows(thinned)

@@ -1,0 +1,53 @@
+"""Measurements of a training on the way: those that select its checkpoint, and those that are for the curve alone."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rtm.config import Config, Experiment
+from rtm.core.layout import Layout
+from rtm.core.randomness import permutation, seed_of
+from rtm.methods.base import Setting
+from rtm.models.generator import draw
+from rtm.training.loop import Watch
+
+
+def watch_of(config: Config, layout: Layout, setting: Setting) -> Watch | None:
+    """FID on the way: of as many samples as a protocol asks for where it selects (App. F), of few for the curves."""
+    recipe = setting.experiment.recipe
+    if recipe.stylegan2 is not None and recipe.stylegan2.select == "best":
+        return selection(config, layout, setting)
+    return looks(layout, setting) if recipe.training.watch else None
+
+
+def selection(config: Config, layout: Layout, setting: Setting) -> Watch:
+    from rtm.metrics.evaluate import fid_of
+
+    experiment, gan = setting.experiment, setting.experiment.recipe.stylegan2
+    assert gan is not None
+    protocol = config.params.protocols[gan.select_protocol]
+    required = protocol.required(experiment.dataset_name)
+    reference = layout.reference(experiment.dataset_name, gan.select_protocol)
+
+    def select(generator: nn.Module) -> dict[str, float]:
+        return {"fid": fid_of(_drawn(generator, experiment, required, setting.device), reference, protocol, layout)}
+
+    return Watch(gan.select_every, select, selects=True)
+
+
+def looks(layout: Layout, setting: Setting) -> Watch:
+    from rtm.metrics.evaluate import glance
+
+    experiment, watching = setting.experiment, setting.experiment.recipe.training.watch
+    assert watching is not None
+    chosen = permutation(seed_of("watch"), len(setting.images))[: watching.samples].sort().values.numpy()
+    look = glance(np.asarray(setting.images.pixels[chosen]), watching, layout)
+    every = -(-experiment.steps() // watching.looks)
+    return Watch(every, lambda made: look(_drawn(made, experiment, watching.samples, setting.device)), selects=False)
+
+
+def _drawn(generator: nn.Module, experiment: Experiment, number: int, device: torch.device) -> NDArray[np.uint8]:
+    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
+    drawn = [draw(generator, experiment, seed_of("selection"), index).cpu() for index in indices]
+    return torch.cat(drawn).numpy()

@@ -1,0 +1,156 @@
+"""`rtm status`: every training, from the run folders, the receipts and SLURM's queue."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from rtm.config import Config, Experiment, load
+from rtm.core.layout import Layout
+from rtm.lineage.receipts import Ledger, State
+from rtm.pipeline.graph import Job, jobs
+from rtm.pipeline.slurm import Queued, comment, queued
+from rtm.training.runs import Book, book_of, is_trained, log_rows
+
+TAIL = 1 << 14  # bytes of a log that are read for the speed: some fifty lines
+STYLES = {"running": "bold", "failed": "red", "changed": "red", "done": "green", "waiting": ""}
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One seed of an experiment."""
+
+    experiment: str
+    seed: int
+    state: Literal["done", "changed", "running", "waiting", "failed"]  # changed: finished, but the files are others
+    step: int
+    total: int
+    speed: float | None  # steps a second
+    remaining: float | None  # seconds of training
+    gpu_hours: float  # over all its slices
+    job: str | None  # of SLURM
+    host: str | None
+    losses: dict[str, float]
+    log: Path | None  # log.jsonl of the run
+
+
+def statuses(config: Config) -> list[RunStatus]:
+    graph, ledger = jobs(config), Ledger()
+    queue = {job.comment: job for job in sorted(queued(), key=lambda job: job.state == "RUNNING")}
+    found = []
+    for experiment in config.experiments.values():
+        for seed in experiment.seeds:
+            job = graph[f"train/{experiment.name}/seed{seed}"]
+            in_queue = queue.get(comment("train", job.root, experiment.name, seed))
+            folder = _folder(config.layout, experiment.name, seed, ledger.fingerprint(job))
+            found.append(_status(experiment, seed, job, ledger, folder, in_queue))
+    return found
+
+
+def _folder(layout: Layout, experiment: str, seed: int, fingerprint: str) -> Path | None:
+    """The run of the present parameters and code, or one of others that is being trained all the same."""
+    present = layout.run(experiment, fingerprint)
+    if (present / "run.json").exists():
+        return present
+    others = sorted(present.parent.glob("*/run.json"))
+    owned = (path.parent for path in others if is_trained(path.parent))
+    return next((folder for folder in owned if (book := book_of(folder)) and book.seed == seed), None)
+
+
+def _status(
+    experiment: Experiment, seed: int, job: Job, ledger: Ledger, folder: Path | None, in_queue: Queued | None
+) -> RunStatus:
+    recorded = ledger.state(job)
+    done = recorded is not State.STALE
+    made: dict[str, Any] = (ledger.receipt(job) or {}).get("made", {}) if done else {}
+    book = book_of(folder) if folder else None
+    rows = log_rows(folder / "log.jsonl", TAIL) if folder else []
+    total, speed = experiment.steps(), _speed(rows)
+    step = total if done else rows[-1]["step"] if rows else 0
+    last = book.slices[-1] if book else None
+    return RunStatus(
+        experiment=experiment.name,
+        seed=seed,
+        state="changed" if recorded is State.CHANGED else "done" if done else _state(book, folder, in_queue),
+        step=step,
+        total=total,
+        speed=speed,
+        remaining=0.0 if done else (total - step) / speed if speed else None,
+        gpu_hours=made.get("gpu_hours", book.gpu_hours if book else 0.0),
+        job=in_queue.id if in_queue else made.get("slurm_job", last and last.job),
+        host=made.get("host", last and last.host),
+        losses={name: value for name, value in (rows[-1] if rows else {}).items() if name.startswith("loss")},
+        log=folder / "log.jsonl" if folder and rows else None,
+    )
+
+
+def _state(book: Book | None, folder: Path | None, in_queue: Queued | None) -> Literal["running", "waiting", "failed"]:
+    if folder and is_trained(folder):
+        return "running"
+    if in_queue:
+        return "running" if in_queue.state == "RUNNING" else "waiting"
+    return "failed" if book and book.slices[-1].ended not in ("stopped", "done") else "waiting"
+
+
+def _speed(rows: list[dict[str, Any]]) -> float | None:
+    """Steps a second since the last resumption in sight."""
+    start = max((at for at in range(1, len(rows)) if rows[at]["step"] <= rows[at - 1]["step"]), default=0)
+    recent = rows[start:]
+    seconds = recent[-1]["seconds"] - recent[0]["seconds"] if recent else 0.0
+    return (recent[-1]["step"] - recent[0]["step"]) / seconds if seconds > 0 else None
+
+
+def show(scale: str, watch: bool) -> None:
+    console = Console()
+    if not watch:
+        console.print(_table(statuses(load(scale))))
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        while True:  # what a low screen cuts off is what nothing happens to
+            found = sorted(statuses(load(scale)), key=lambda run: (list(STYLES).index(run.state), -run.step))
+            live.update(_table(found), refresh=True)
+            time.sleep(5)
+
+
+def _table(found: Sequence[RunStatus]) -> Table:
+    counts: Counter[str] = Counter(run.state for run in found)
+    told = [f"{counts[state]} {state}" for state in STYLES if counts[state]]
+    hours = f"{sum(run.gpu_hours for run in found):,.1f} GPU-hours"
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title_justify="left", title_style="")
+    table.title = ", ".join([*told, hours])
+    table.add_column("Training", overflow="fold")
+    table.add_column("State")
+    for title in ("Step", "Steps/s", "Left", "GPU-h", "Job", "Loss"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for run in found:
+        loss = run.losses.get("loss")
+        name = f"{run.experiment}/{run.seed}"
+        numbers = [
+            f"{short(run.step)} {100 * run.step / run.total:3.0f}%" if run.step else "",
+            f"{run.speed:.3g}" if run.speed else "",
+            duration(run.remaining) if run.remaining else "",
+            f"{run.gpu_hours:.1f}" if run.gpu_hours else "",
+            run.job or "",
+            f"{loss:.4g}" if loss is not None else "",
+        ]
+        table.add_row(name, run.state, *numbers, style=STYLES[run.state])
+    return table
+
+
+def short(count: int) -> str:
+    """In at most five characters: 950, 12.3k, 1.17M."""
+    return str(count) if count < 1000 else f"{count / 1e3:.3g}k" if count < 999_500 else f"{count / 1e6:.3g}M"
+
+
+def duration(seconds: float) -> str:
+    """As 12d4h, 3h20m, 5m10s, 7s."""
+    for unit, size, below, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}{int(seconds % size // part)}{below}"
+    return f"{seconds:.0f}s"

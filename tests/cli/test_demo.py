@@ -1,0 +1,55 @@
+"""`rtm demo` from nothing to printed tables, with few steps and seeds; then it has nothing to do."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.workspace import copied, run
+
+EXPERIMENTS = ("digits_mlp8", "digits_mlp2", "digits_mlp16", "digits_rtm_h1", "digits_rtm")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = copied(tmp_path_factory.mktemp("demo"))
+    entries, recipes = folder / "params/demo.yaml", folder / "params/recipes.yaml"
+    entries.write_text(entries.read_text().replace("seeds: [0, 1, 2]", "seeds: [0, 1]"))
+    recipes.write_text(recipes.read_text().replace("epochs: 16\n", "epochs: 1\n"))
+    return folder, run(folder, "rtm", "demo", "--cores", "2")
+
+
+def test_it_prints_the_tables_and_where_everything_is(demo: tuple[Path, str]) -> None:
+    folder, told = demo
+    assert max(len(line) for line in told.splitlines()) <= 80
+    for part in ("Done in", "±", "Prec.", "FID", "demo/reports/tab_*", "demo/reports/figures", "metrics.json"):
+        assert part in told
+    for name in ("tab_digits", "tab_digits_halt_sweep", "tab_digits_depth"):
+        assert (folder / f"demo/reports/{name}.tex").exists()
+    assert told.splitlines()[-1].split()[-1] == "demo/reports/index.html"
+
+
+def test_the_page_has_a_chain_for_every_number(demo: tuple[Path, str]) -> None:
+    page = (demo[0] / "demo/reports/index.html").read_text()
+    assert page.count('<details class="run done">') == 2 * len(EXPERIMENTS)
+    assert "as it was" in page
+    assert not any(word in page for word in ("no chain", "changed since", "Not drawn yet", "Not measured yet"))
+
+
+def test_every_variant_was_measured_on_every_seed(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
+    for name in EXPERIMENTS:
+        metrics = json.loads((folder / f"demo/results/{name}/metrics.json").read_text())
+        assert metrics["seeds"] == 2 and metrics["digits"]["fid"] > 0 and "fid_std" in metrics["digits"]
+        assert metrics["latency"]["time_ms"] > 0
+    assert {"digits_H4", "digits_H32"} <= metrics.keys()
+
+
+def test_native_h_and_the_same_h_in_the_sweep_are_the_same_number(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
+    metrics = json.loads((folder / "demo/results/digits_rtm/metrics.json").read_text())
+    assert metrics["digits_H8"]["fid"] == metrics["digits"]["fid"]
+
+
+def test_a_second_run_says_that_nothing_is_to_be_done(demo: tuple[Path, str]) -> None:
+    told = run(demo[0], "rtm", "demo")
+    assert told.startswith("Nothing is to be done") and "Prec." in told

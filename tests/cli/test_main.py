@@ -1,0 +1,181 @@
+"""A user's mistake is one sentence and exit code 1; help is there for every verb; layers hold."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT
+from support.workspace import copied, environment
+
+from rtm.cli import doctor
+from rtm.core.errors import UserError
+from rtm.core.files import write_text
+
+VERBS = [
+    "fetch",
+    "reference",
+    "train",
+    "sample",
+    "gallery",
+    "evaluate",
+    "latency",
+    "summary",
+    "table",
+    "figure",
+    "pdf",
+    "lineage",
+    "status",
+    "doctor",
+    "demo",
+    "schema",
+]
+
+
+def rtm(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "rtm.cli.main", *words], cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str) -> None:
+    answer = rtm(verb, "--help")
+    assert answer.returncode == 0 and f"usage: rtm {verb}" in answer.stdout
+    assert all(len(line) <= 120 for line in answer.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("train cifar10_rtm", "There is no experiment at scale paper named 'cifar10_rtm'; choose one of cifar10_imle"),
+        ("train cifar10_imle_rtm --seed 5", "has no seed 5; choose one of 0"),
+        ("train cifar10_imle_rtm --scale tiny", "choose one of paper, demo, smoke"),
+        ("fetch imagenet", "There is no dataset or network named 'imagenet'"),
+        ("reference digits best", "There is no protocol named 'best'"),
+        ("evaluate digits_rtm --scale demo --protocol paper", "choose one of digits"),
+        ("evaluate x.npy --dataset faces --protocol digits", "There is no dataset named 'faces'"),
+        ("evaluate x.npy --dataset digits --protocol numbers", "There is no protocol named 'numbers'"),
+        ("table tab_cifar", "There is no table at scale paper named 'tab_cifar'; choose one of tab_cifar10"),
+        ("figure fig_x", "There is no figure"),
+        ("lineage why reports/tab_cifar.tex", "Nothing makes reports/tab_cifar.tex; choose one of"),
+        ("lineage accept train/cifar10_imle_rtm", "Say why the results stay the same"),
+        ("lineage why train/digits_rtm", "Nothing makes train/digits_rtm; choose one of demo/train/digits_rtm"),
+        ("evaluate x.npy --dataset digits --protocol digits --held-out y.npy", "add --memorisation, or leave it out"),
+        ("evaluate digits_rtm --scale demo --protocol digits --bootstrap 9", "name the training set with --dataset"),
+        ("fetch digits --source /nope", "digits is embedded at scale paper; leave --source out"),
+        ("fetch digit_classifier --source /nope", "is trained here on the digits; leave --source out"),
+        ("gallery digits_rtm --scale demo --seed 1", "Figures show seed 0 of digits_rtm alone"),
+        ("demo --cores 0", "--cores is 0; give at least 1"),
+    ],
+)
+def test_a_mistake_is_one_sentence(words: str, told: str) -> None:
+    answer = rtm(*words.split())
+    assert answer.returncode == 1
+    assert told in answer.stderr and "Traceback" not in answer.stderr
+    assert answer.stderr.startswith("rtm: ") and len(answer.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", ["lineage check", "demo", "schema"])
+def test_a_scale_is_refused_where_it_would_change_nothing(words: str) -> None:
+    answer = rtm(*words.split(), "--scale", "demo")
+    assert answer.returncode == 2 and "unrecognized arguments: --scale" in answer.stderr
+
+
+def test_an_unknown_benchmark_is_named() -> None:
+    words = [sys.executable, "-m", "benchmarks", "foo"]
+    answer = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert answer.returncode == 1 and answer.stderr.startswith("There is no benchmark foo; choose from extraction, ")
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("builtins.open", "pathlib.Path.unlink"):
+        monkeypatch.setattr(name, refuse)
+    with pytest.raises(
+        UserError, match=r"x\.txt cannot be written \(Read-only file system\); make its folder writable"
+    ):
+        write_text(tmp_path / "x.txt", "x")
+
+
+def test_what_a_pdf_is_made_with_is_ignored() -> None:
+    for suffix in ("aux", "log", "tex", "pdf"):
+        subprocess.run(["git", "check-ignore", "-q", f"reports/report.{suffix}"], cwd=ROOT, check=True)
+
+
+def test_outside_the_repository_the_folder_is_named(tmp_path: Path) -> None:
+    answer = rtm("doctor", cwd=tmp_path)
+    assert answer.returncode == 1 and "run from the root of the repository" in answer.stderr
+
+
+LAYERS = [  # module, what it must not bring along
+    ("rtm", ["torch"]),
+    ("rtm.cli.main", ["torch", "snakemake", "dvc"]),
+    ("rtm.reports.tables", ["torch", "snakemake", "dvc"]),
+    ("rtm.reports.figures", ["torch"]),
+    ("rtm.reports.summary", ["torch"]),
+    ("rtm.lineage.receipts", ["torch", "snakemake"]),
+    ("rtm.training.status", ["torch", "snakemake"]),
+    ("rtm.metrics.evaluate", ["rtm.training.loop", "rtm.methods.imle.method", "rtm.stylegan2"]),
+    ("rtm.training.loop", ["rtm.metrics", "rtm.reports", "rtm.methods.imle.method"]),
+    ("rtm.methods.imle.method", ["rtm.metrics", "rtm.stylegan2", "rtm.lineage.receipts"]),
+    (
+        "rtm.methods.stylegan2.method",
+        ["rtm.metrics", "rtm.methods.imle.method", "rtm.models.decoders", "rtm.lineage.receipts"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("module", "forbidden"), LAYERS)
+def test_imports_keep_to_their_layer(module: str, forbidden: list[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert not loaded & set(forbidden)
+
+
+def test_the_doctor_names_what_to_do() -> None:
+    answer = rtm("doctor")
+    assert answer.returncode == 0
+    for subject in ("GPU", "faiss", "weights", "data", "LaTeX", "SLURM", "DVC"):
+        assert subject in answer.stdout
+
+
+def test_the_doctor_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sbatch", "sinfo", "dvc"):
+        (tmp_path / name).write_text("#!/bin/sh\nexec sleep 60\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(doctor, "PATIENCE", 0.1)
+    for finding in (doctor._slurm(), doctor._dvc_remote()):
+        assert not finding.good and finding.told
+
+
+@pytest.mark.parametrize(
+    ("mistake", "target", "told"),
+    [
+        (
+            "",
+            "reports/tab_cifra10.tex",
+            "rtm: Nothing makes reports/tab_cifra10.tex; choose one of reports/tab_cifar10",
+        ),
+        ("widht: 3", "demo", "rtm: params/wrong.yaml: widht: unknown key 'widht'"),
+    ],
+)
+def test_a_mistake_told_by_snakemake_is_one_sentence(tmp_path: Path, mistake: str, target: str, told: str) -> None:
+    (copied(tmp_path) / "params/wrong.yaml").write_text(mistake)
+    command = ["snakemake", "--cores", "1", "-n", target]
+    answer = subprocess.run(command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True)
+    assert answer.returncode == 1 and told in answer.stderr and "File " not in answer.stderr
+
+
+def test_missing_gpus_are_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+    target = "checkpoints/cifar10_imle_rtm/seed0.safetensors"
+    command = ["snakemake", "--cores", "1", target]
+    answer = subprocess.run(command, cwd=copied(tmp_path), env=environment(tmp_path), capture_output=True, text=True)
+    assert answer.returncode == 1 and "needs 4 h100 GPUs for about 336 hours and this machine has 0" in answer.stderr
+    assert f"submit it with `snakemake --profile slurm {target}`" in answer.stderr
+    assert not (tmp_path / "data").exists()

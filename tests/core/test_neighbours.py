@@ -1,0 +1,207 @@
+"""Matching and neighbours against brute force in float64, with duplicates, near-ties, and nothing left."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rtm.core import neighbours
+from rtm.core.errors import UserError
+from rtm.core.neighbours import ApproximateMatch, StreamingMatch, inverted_file, nearest
+
+
+def distances(a: Tensor, b: Tensor) -> Tensor:
+    return torch.cdist(a.double(), b.double(), compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def brute_force(data: Tensor, pool: Tensor, epsilon: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Rejected, index and distance from the whole n x m matrix."""
+    matrix = distances(data, pool)
+    rejected = (matrix < torch.as_tensor(epsilon, dtype=torch.float64).reshape(-1, 1)).any(0)
+    matrix[:, rejected] = math.inf
+    return rejected, matrix.argmin(1), matrix.amin(1)
+
+
+def stream(match: StreamingMatch, pool: Tensor, chunk: int) -> StreamingMatch:
+    for start in range(0, len(pool), chunk):
+        match.update(pool[start : start + chunk], start)
+    return match
+
+
+def features(seed: int, n: int, m: int, d: int = 24, noise: float = 0.1) -> tuple[Tensor, Tensor]:
+    """Unit vectors, with a fifth of the pool around the data."""
+    generator = torch.Generator().manual_seed(seed)
+    data = F.normalize(torch.randn(n, d, generator=generator))
+    pool = torch.randn(m, d, generator=generator)
+    near = data[torch.arange(m // 5) % n]
+    pool[: m // 5] = near + noise / math.sqrt(d) * torch.randn(m // 5, d, generator=generator)
+    return data, F.normalize(pool[torch.randperm(m, generator=generator)])
+
+
+@pytest.mark.parametrize("chunk", [1, 37, 256, 2000])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.6])
+def test_equals_brute_force(monkeypatch: pytest.MonkeyPatch, chunk: int, epsilon: float) -> None:
+    monkeypatch.setattr(neighbours, "_TILE", {"cpu": 1})  # tiles of 256 columns, whatever the chunk
+    data, pool = features(0, 150, 900)
+    rejected, index, distance = brute_force(data, pool, epsilon)
+    match = stream(StreamingMatch(data, epsilon), pool, chunk)
+    got_index, got_distance = match.result()
+    assert torch.equal(got_index, index)
+    torch.testing.assert_close(got_distance, distance)
+    assert match.seen == 900 and match.rejected == rejected.sum()
+    assert (epsilon == 0) == (match.rejected == 0)
+    torch.testing.assert_close(match.observed.double(), distances(data, pool).amin(0), rtol=0, atol=1e-4)
+
+
+def test_a_radius_for_each_data_point() -> None:
+    data, pool = features(1, 80, 700)
+    epsilon = torch.linspace(0, 1, 80)
+    rejected, index, distance = brute_force(data, pool, epsilon)
+    match = stream(StreamingMatch(data, epsilon), pool, 100)
+    assert 0 < match.rejected == rejected.sum() < 700
+    assert torch.equal(match.result()[0], index)
+    torch.testing.assert_close(match.result()[1], distance)
+    torch.testing.assert_close(match.observed.double(), distances(data, pool).amin(0), rtol=0, atol=1e-4)
+
+
+def test_rejection_is_decided_in_float64_at_the_threshold() -> None:
+    """Far from the origin a float32 product is off by far more than what separates these samples from epsilon."""
+    direction = F.normalize(torch.ones(1, 64))
+    data = torch.cat([torch.full((1, 64), 100.0), torch.full((5, 64), -100.0)])
+    radii = 0.5 + torch.linspace(-1e-3, 1e-3, 41)[:, None]
+    pool = data[:1] + radii * direction
+    expected = distances(data[:1], pool)[0] < 0.5
+    assert 0 < expected.sum() < 41
+    naive = (data[:1].square().sum() + pool.square().sum(1) - 2 * (pool @ data[0])).clamp(min=0).sqrt() < 0.5
+    assert not torch.equal(naive, expected)
+    assert stream(StreamingMatch(data, 0.5), pool, 41).rejected == expected.sum()
+    one_by_one = stream(StreamingMatch(data, 0.5), pool, 1)
+    assert one_by_one.rejected == expected.sum()
+    survivors = distances(data[:1], pool)[0].masked_fill(expected, math.inf)
+    assert one_by_one.result()[1][0] == survivors.min()  # across chunks float64 decides the match as well
+
+
+def test_epsilon_itself_is_not_nearer_than_epsilon() -> None:
+    data = torch.zeros(1, 4)
+    pool = torch.tensor([[0.5, 0, 0, 0], [0.4999, 0, 0, 0], [0.75, 0, 0, 0]])
+    match = stream(StreamingMatch(data, 0.5), pool, 3)
+    assert match.rejected == 1
+    assert match.result()[0].tolist() == [0]
+
+
+def test_duplicates_keep_the_first_and_have_distance_zero() -> None:
+    data, _ = features(2, 30, 5)
+    data = torch.cat([data, data])
+    pool = torch.cat([torch.ones(7, 24), data, data])
+    for chunk in (10, 200):
+        index, distance = stream(StreamingMatch(data), pool, chunk).result()
+        assert not distance.any()
+        assert torch.equal(pool[index], data)
+    index, _ = stream(StreamingMatch(data), pool, 10).result()
+    assert (index[:30] < 37).all()
+
+
+def test_exact_copies_of_the_data_are_rejected_by_any_epsilon() -> None:
+    data, pool = features(3, 40, 400)
+    match = stream(StreamingMatch(data, 1e-6), torch.cat([data, pool]), 64)
+    assert match.rejected == 40
+    assert (match.result()[0] >= 40).all()
+
+
+def test_everything_rejected_says_the_numbers() -> None:
+    data, pool = features(4, 30, 200)
+    match = stream(StreamingMatch(data, 1.9), pool, 50)
+    nearest_to_data = distances(data, pool).amin(0)
+    message = rf"All 200 .* {nearest_to_data.min():.4g} to {nearest_to_data.max():.4g} and epsilon is 1\.9"
+    with pytest.raises(UserError, match=message):
+        match.result()
+    match.update(-data.mean(0, keepdim=True) * 100, 200)
+    assert set(match.result()[0].tolist()) == {200}
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_features_that_are_not_finite_are_named(bad: float) -> None:
+    data, pool = features(4, 30, 200)
+    pool[77, 3] = bad
+    with pytest.raises(UserError, match="diverged"):
+        stream(StreamingMatch(data), pool, 50)
+
+
+def test_precision_settings_of_the_caller_do_not_matter() -> None:
+    data, pool = features(5, 60, 300)
+    expected = stream(StreamingMatch(data, 0.1), pool, 100).result()[0]
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            got = stream(StreamingMatch(data, 0.1), pool, 100).result()[0]
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert torch.equal(got, expected)
+
+
+def test_no_block_is_as_large_as_the_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "_TILE", {"cpu": 2**10})
+    data, pool = features(6, 50, 5000)
+    match = stream(StreamingMatch(data, 0.1), pool, 5000)
+    assert match._buffer.numel() == 50 * 256
+
+
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_nearest_equals_brute_force(k: int) -> None:
+    base, queries = features(7, 40, 100)
+    queries = torch.cat([queries, base])
+    found_distances, found = nearest(queries, base, k)
+    matrix = distances(queries, base)
+    expected, order = matrix.sort(dim=1, stable=True)
+    assert torch.equal(found, order[:, :k])
+    torch.testing.assert_close(found_distances, expected[:, :k])
+    assert not found_distances[100:, 0].any()
+
+
+def test_nearest_orders_equal_points_by_index_far_from_the_origin() -> None:
+    base = 1000 + torch.arange(12.0).repeat(2)[:, None].expand(24, 8)
+    found_distances, found = nearest(base[:12], base, 2)
+    assert found.tolist() == [[i, i + 12] for i in range(12)]
+    assert not found_distances.any()
+
+
+@pytest.mark.parametrize("k", [0, 41])
+def test_impossible_numbers_of_neighbours(k: int) -> None:
+    base, queries = features(8, 40, 10)
+    with pytest.raises(UserError, match="ask for 1 to 40"):
+        nearest(queries, base, k)
+
+
+def test_approximate_search_of_every_cell_is_exact() -> None:
+    data, pool = features(9, 150, 900)
+    rejected, index, distance = brute_force(data, pool, 0.1)
+    inverted = inverted_file(data, lists=3)
+    match = ApproximateMatch(data, inverted, 0.1, probes=3, neighbours=150, checked=50)
+    stream(match, pool, 90)
+    assert match.rejected == rejected.sum() and match.seen == 900
+    assert torch.equal(match.result()[0], index)
+    torch.testing.assert_close(match.result()[1], distance)
+    assert match.recall == 1
+
+
+def test_approximate_recall_is_that_of_the_checked_points() -> None:
+    data, pool = features(10, 400, 2000)
+    match = ApproximateMatch(data, inverted_file(data, lists=10), probes=1, neighbours=4, checked=400)
+    stream(match, pool, 200)
+    _, index, distance = brute_force(data, pool, 0.0)
+    got, got_distance = match.result()
+    assert match.recall == pytest.approx((got == index).double().mean().item())
+    assert 0.2 < match.recall < 1
+    assert (got_distance >= distance - 1e-12).all()
+    torch.testing.assert_close(got_distance, (data - pool[got]).double().norm(dim=1), rtol=1e-5, atol=0)
+
+
+def test_approximate_leaves_nobody_without_a_match() -> None:
+    data, pool = features(11, 100, 500)
+    data[0] = -10.0  # nobody's neighbour
+    match: Any = ApproximateMatch(data, inverted_file(data, lists=2), probes=1, neighbours=1)
+    assert (stream(match, pool, 100).result()[0] >= 0).all()

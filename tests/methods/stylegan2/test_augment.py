@@ -1,0 +1,273 @@
+"""The ADA augmentations: single transformations against references, groups against ADA's own formulas."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rtm.methods.stylegan2 import augment as ada
+from rtm.methods.stylegan2.augment import (
+    SYM6,
+    Augment,
+    adapt,
+    blit_places,
+    colours,
+    geometry_places,
+    rotate,
+    scale,
+    translate,
+)
+
+Matrix = NDArray[np.float64]
+SIZE = 12
+SOME = torch.arange(64)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+def pictures(batch: int, size: int = SIZE) -> Tensor:
+    return torch.rand(batch, 3, size, size) * 2 - 1
+
+
+def numbers(*values: float) -> Tensor:
+    return torch.tensor(values)
+
+
+def every(batch: int) -> Tensor:
+    return torch.ones(batch, dtype=torch.bool)
+
+
+def test_no_strength_is_the_identity_to_the_last_bit() -> None:
+    images = pictures(64)
+    assert torch.equal(Augment()(images, 0.0, seed=3, index=SOME), images)
+    assert torch.equal(Augment()(images, torch.tensor(0.0), seed=3, index=SOME), images)
+
+
+def test_randomness_belongs_to_the_sample() -> None:
+    """The same for any cut of the batch, so for any number of processes; another for another seed."""
+    augment, images = Augment(), pictures(64)
+    whole = augment(images, 0.7, 5, SOME)
+    parts = torch.cat([augment(images[part], 0.7, 5, SOME[part]) for part in (slice(0, 10), slice(10, 64))])
+    torch.testing.assert_close(whole, parts, rtol=0, atol=1e-5)
+    assert not torch.allclose(whole, augment(images, 0.7, 6, SOME))
+
+
+def test_every_transformation_happens_as_often_as_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with probability p, the two rotations such that one or the other happens with probability p."""
+    gates: list[Tensor] = []
+
+    def remember(on: Tensor, draws: Tensor, *rest: int) -> Tensor:
+        gates.append(on.float())
+        return torch.eye(3).expand(len(on), 3, 3)
+
+    monkeypatch.setattr(ada, "blit_places", remember)
+    monkeypatch.setattr(ada, "geometry_places", remember)
+    monkeypatch.setattr(ada, "colours", lambda on, draws: (remember(on, draws), torch.zeros(len(on))))
+    Augment()(pictures(20_000, size=4), 0.36, 1, torch.arange(20_000))
+    expected = [[0.36] * 3, [0.36, 0.2, 0.36, 0.2, 0.36], [0.36] * 5]
+    for on, rates in zip(gates, expected, strict=True):
+        assert on.mean(0).tolist() == pytest.approx(rates, abs=0.015)
+    turned = gates[1][:, [1, 3]].amax(1).mean().item()
+    assert turned == pytest.approx(0.36, abs=0.015)
+    everything = torch.cat(gates, dim=1)
+    correlation = torch.corrcoef(everything.T) - torch.eye(13)
+    assert correlation.abs().max() < 0.04  # and independently of each other
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        (scale(numbers(-1.0), numbers(1.0)), lambda x: x.flip(3)),
+        (rotate(numbers(math.pi / 2)), lambda x: x.rot90(1, (2, 3))),
+        (rotate(numbers(math.pi)), lambda x: x.flip(2, 3)),
+        (translate(numbers(2.0), numbers(-1.0)), lambda x: F.pad(x, (0, 2, 1, 0), mode="reflect")[:, :, :-1, 2:]),
+    ],
+    ids=["flip", "quarter turn", "half turn", "shift"],
+)
+def test_blitting_copies_pixels(places: Tensor, expected: object) -> None:
+    images = pictures(1)
+    assert callable(expected)
+    assert torch.equal(Augment.blit(images, places, every(1)), expected(images))
+
+
+def test_blit_parameters() -> None:
+    """Half of the flips mirror; quarter turns and shifts are whole and uniform, up to an eighth of the image."""
+    draws = torch.randn(4000, 4)
+    off = torch.zeros(4000, dtype=torch.bool)
+    only = [torch.stack([off] * k + [every(4000)] + [off] * (2 - k), 1) for k in range(3)]
+    flips = blit_places(only[0], draws, 32)[:, 0, 0]
+    assert set(flips.tolist()) == {-1, 1} and abs(flips.mean().item()) < 0.05
+    turns = blit_places(only[1], draws, 32).round()
+    assert len({tuple(turn[0].tolist()) for turn in turns}) == 4
+    torch.testing.assert_close(turns[:, :2, :2].mean(0), torch.zeros(2, 2), rtol=0, atol=0.05)
+    shifts = blit_places(only[2], draws, 32)[:, :2, 2]
+    assert set(shifts.flatten().tolist()) == set(range(-4, 5))
+    assert shifts.std().item() == pytest.approx(8 / math.sqrt(12), rel=0.05)
+
+
+def test_geometry_leads_back_through_the_steps_of_the_paper() -> None:
+    """Places are the inverse of ADA's G, here multiplied step by step in float64."""
+    draws = torch.randn(50, 6)
+    places = geometry_places(torch.ones(50, 5, dtype=torch.bool), draws, size=32)
+    uniform = torch.special.ndtr(draws.double()).numpy()
+    for sample, d in enumerate(draws.double().numpy()):
+        s, r = math.exp(0.2 * math.log(2) * d[0]), math.exp(0.2 * math.log(2) * d[2])
+        G = np.diag([s, s, 1])
+        G = turn((2 * uniform[sample, 1] - 1) * math.pi) @ G
+        G = np.diag([r, 1 / r, 1]) @ G
+        G = turn((2 * uniform[sample, 3] - 1) * math.pi) @ G
+        G = np.array([[1, 0, 4 * d[4]], [0, 1, 4 * d[5]], [0, 0, 1]]) @ G  # 0.125 * 32 pixels
+        np.testing.assert_allclose(places[sample], np.linalg.inv(G), rtol=1e-3, atol=1e-4)
+
+
+def turn(angle: float) -> Matrix:
+    cos, sin = math.cos(angle), math.sin(angle)
+    return np.array([[cos, -sin, 0], [sin, cos, 0], [0, 0, 1]])
+
+
+def test_the_wavelet_filter() -> None:
+    """Orthogonal to its even shifts with six vanishing moments: what makes it one of Daubechies' of this length."""
+    h = np.array(SYM6)
+    assert h.sum() == pytest.approx(math.sqrt(2), abs=1e-12)
+    for shift in range(6):
+        assert (h[2 * shift :] * h[: 12 - 2 * shift]).sum() == pytest.approx(float(shift == 0), abs=1e-11)
+    signs = (-1.0) ** np.arange(12)
+    for moment in range(6):
+        assert (signs * np.arange(12.0) ** moment * h).sum() == pytest.approx(0, abs=1e-8)
+    assert round((np.arange(12) * h).sum() / h.sum()) == ada.CENTRE
+
+
+def mirrored(x: float, last: int) -> float:
+    x = abs(x) % (2 * last)
+    return min(x, 2 * last - x)
+
+
+def slow_warp(image: Matrix, places: Matrix) -> Matrix:
+    """One channel in float64: both filters as matrices, the lookup as loops."""
+    size = len(image)
+    fine = np.zeros((2 * size - 1, size))
+    for n in range(2 * size - 1):
+        for k in range(-4, size + 4):
+            if 0 <= n - 2 * k + 5 < 12:
+                fine[n, int(mirrored(k, size - 1))] += math.sqrt(2) * SYM6[n - 2 * k + 5]
+    source, last = fine @ image @ fine.T, 2 * size - 2
+    seen = np.zeros((2 * size + 10, 2 * size + 10))
+    half = (size - 1) / 2
+    for i in range(len(seen)):
+        for j in range(len(seen)):
+            x, y, _ = places @ np.array([(j - 5) / 2 - half, (i - 5) / 2 - half, 1])
+            x, y = mirrored(2 * (x + half), last), mirrored(2 * (y + half), last)
+            left, top = min(int(x), last - 1), min(int(y), last - 1)
+            a, b = x - left, y - top
+            upper = (1 - a) * source[top, left] + a * source[top, left + 1]
+            lower = (1 - a) * source[top + 1, left] + a * source[top + 1, left + 1]
+            seen[i, j] = (1 - b) * upper + b * lower
+    coarse = np.zeros((size, 2 * size + 10))
+    for k in range(size):
+        coarse[k, 2 * k : 2 * k + 12] = np.array(SYM6) / math.sqrt(2)
+    return np.asarray(coarse @ seen @ coarse.T)
+
+
+def test_warp_against_matrices_and_loops() -> None:
+    images = pictures(4).double()
+    places = geometry_places(torch.ones(4, 5, dtype=torch.bool), torch.randn(4, 6), SIZE)
+    warped = Augment().double().warp(images, places, every(4))
+    for sample in range(4):
+        for channel in range(3):
+            expected = slow_warp(images[sample, channel].numpy(), places[sample].double().numpy())
+            np.testing.assert_allclose(warped[sample, channel], expected, atol=1e-5)
+
+
+def test_warp_of_single_transformations() -> None:
+    """Nothing, and shifts by whole pixels, are exact inside; turns and zooms are right on what is smooth."""
+    augment, images, inside = Augment(), pictures(1, 32), slice(8, -8)
+    same = augment.warp(images, scale(numbers(1.0), numbers(1.0)), every(1))
+    torch.testing.assert_close(same[..., inside, inside], images[..., inside, inside], rtol=0, atol=1e-5)
+    shifted = augment.warp(images, translate(numbers(3.0), numbers(-2.0)), every(1))
+    torch.testing.assert_close(shifted[..., inside, inside], images.roll((2, -3), (2, 3))[..., inside, inside])
+    y, x = torch.meshgrid(torch.arange(32) - 15.5, torch.arange(32) - 15.5, indexing="ij")
+
+    def wave(x: Tensor, y: Tensor) -> Tensor:
+        return torch.sin(0.2 * x + 0.3 * y).expand(1, 3, 32, 32)
+
+    cases = {
+        "flip": (scale(numbers(-1.0), numbers(1.0)), wave(-x, y)),
+        "turn": (
+            rotate(numbers(0.5)),
+            wave(x * math.cos(0.5) - y * math.sin(0.5), x * math.sin(0.5) + y * math.cos(0.5)),
+        ),
+        "zoom": (scale(numbers(0.8), numbers(0.8)), wave(0.8 * x, 0.8 * y)),
+    }
+    for name, (places, expected) in cases.items():
+        difference = (augment.warp(wave(x, y), places, every(1)) - expected)[..., inside, inside].abs().max().item()
+        assert difference < 0.03, name
+
+
+def test_colours_against_the_matrices_of_the_paper() -> None:
+    """C of ADA App. B on (r, g, b, 1), step by step in float64."""
+    draws = torch.randn(50, 5)
+    matrices, brightness = colours(torch.ones(50, 5, dtype=torch.bool), draws)
+    images = pictures(50, 4)
+    recoloured = Augment.recolour(images, matrices, brightness, every(50))
+    uniform = torch.special.ndtr(draws.double()).numpy()
+    v = np.array([1, 1, 1, 0]) / math.sqrt(3)
+    cross = np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
+    for sample, d in enumerate(draws.double().numpy()):
+        C = np.eye(4)
+        C[:3, 3] = 0.2 * d[0]
+        C = np.diag([2 ** (0.5 * d[1])] * 3 + [1]) @ C
+        C = (np.eye(4) - 2 * np.outer(v, v) * (uniform[sample, 2] < 0.5)) @ C
+        angle = (2 * uniform[sample, 3] - 1) * math.pi
+        rotation = np.eye(4)  # Rodrigues
+        rotation[:3, :3] += math.sin(angle) * cross + (1 - math.cos(angle)) * cross @ cross
+        C = rotation @ C
+        C = (np.outer(v, v) + (np.eye(4) - np.outer(v, v)) * 2 ** d[4]) @ C
+        pixels = images[sample].double().numpy().reshape(3, -1)
+        expected = C[:3, :3] @ pixels + C[:3, 3:]
+        np.testing.assert_allclose(recoloured[sample].reshape(3, -1), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_at_full_strength_geometry_keeps_the_mean_colour_and_colours_keep_the_luma_balanced() -> None:
+    augment = Augment()
+    colour = numbers(0.6, -0.1, 0.3)[None, :, None, None]
+    plain = colour.expand(256, 3, 8, 8)
+    places = geometry_places(torch.ones(256, 5, dtype=torch.bool), torch.randn(256, 6), 8)
+    torch.testing.assert_close(augment.warp(plain, places, every(256)), plain, rtol=0, atol=1e-5)
+    textured = pictures(1, 32).expand(512, -1, -1, -1)
+    places = geometry_places(torch.ones(512, 5, dtype=torch.bool), torch.randn(512, 6), 32)
+    mean = augment.warp(textured, places, every(512)).mean((0, 2, 3))
+    torch.testing.assert_close(mean, textured[0].mean((1, 2)), rtol=0, atol=0.02)
+    matrices, brightness = colours(torch.ones(4000, 5, dtype=torch.bool), torch.randn(4000, 5))
+    out = Augment.recolour(colour.expand(4000, 3, 1, 1), matrices, brightness, every(4000))[:, :, 0, 0]
+    torch.testing.assert_close(out.mean(0), torch.zeros(3), rtol=0, atol=0.05)  # flips and hues cancel
+    grey = out.sum(1).abs() / matrices.sum((1, 2)).abs() * 3  # undo the contrast
+    torch.testing.assert_close(grey, (colour.sum() + 3 * brightness).abs(), rtol=1e-3, atol=1e-4)
+
+
+def test_gradients_of_first_and_second_order() -> None:
+    """R1 differentiates through the augmentation and then once more."""
+    augment = Augment().double()
+    images = pictures(2, 6).double().requires_grad_()
+    index = torch.arange(2)
+
+    def strong(x: Tensor) -> Tensor:
+        out: Tensor = augment(x, 1.0, 9, index)
+        return out.pow(3).sum((1, 2, 3))
+
+    assert torch.autograd.gradcheck(strong, images, fast_mode=True)
+    assert torch.autograd.gradgradcheck(strong, images, fast_mode=True)
+
+
+def test_adaptation_of_the_strength() -> None:
+    """Up by the images seen over 500 thousand when D is too sure of the reals, down when it is not, within [0, 1]."""
+    assert adapt(0.5, sign_mean=0.7, reals_seen=256) == pytest.approx(0.5 + 256 / 500_000)
+    assert adapt(0.5, sign_mean=0.1, reals_seen=320, kimg=100) == pytest.approx(0.5 - 320 / 100_000)
+    assert adapt(0.5, sign_mean=0.6, reals_seen=256, target=0.6) == 0.5
+    assert adapt(0.0, -1.0, 256) == 0.0 and adapt(1.0, 1.0, 256) == 1.0

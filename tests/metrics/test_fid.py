@@ -1,0 +1,129 @@
+"""Fréchet distance and Inception score: against definitions, trusted packages and cases with a known answer."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from numpy.typing import NDArray
+from torch_fidelity.metric_fid import fid_features_to_statistics, fid_statistics_to_metric
+from torch_fidelity.metric_isc import isc_features_to_metric
+
+from rtm.core.errors import UserError
+from rtm.metrics import fid, frechet_distance, inception_score
+from rtm.metrics.fid import Statistics
+
+Array = NDArray[np.floating]
+
+
+def correlated(rng: np.random.Generator, count: int, width: int) -> Array:
+    mixing = np.random.default_rng(99).normal(size=(width, width)) / np.sqrt(width)
+    return np.asarray(np.maximum(rng.normal(size=(count, width)) @ mixing + 0.3, 0), np.float32)
+
+
+def by_definition(a: Array, b: Array) -> float:
+    """With scipy.linalg.sqrtm, in float64."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    s1, s2 = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
+    root = scipy.linalg.sqrtm(s1 @ s2).real
+    return float(np.square(a.mean(0) - b.mean(0)).sum() + np.trace(s1 + s2 - 2 * root))
+
+
+def by_torch_fidelity(a: Array, b: Array) -> float:
+    statistics = [fid_features_to_statistics(torch.from_numpy(x)) for x in (a, b)]
+    return float(fid_statistics_to_metric(*statistics, verbose=False)["frechet_inception_distance"])
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_equals_the_definition_and_torch_fidelity(rng: np.random.Generator) -> None:
+    a, b = correlated(rng, 400, 48), 1.3 * correlated(rng, 500, 48) + np.float32(0.1)
+    found = frechet_distance(a, b)
+    assert found == pytest.approx(by_definition(a, b), rel=1e-9)
+    assert found == pytest.approx(by_torch_fidelity(a, b), rel=1e-5)  # its means are float32
+    assert found == pytest.approx(frechet_distance(b, a), rel=1e-9)
+
+
+@pytest.mark.parametrize(("n1", "n2"), [(20, 20), (20, 30), (20, 500), (500, 20), (64, 64), (65, 64), (300, 300)])
+def test_moved_and_scaled_images_have_the_known_distance(rng: np.random.Generator, n1: int, n2: int) -> None:
+    """fake = c real + shift: |(c - 1) m + shift|^2 + (c - 1)^2 tr S, with more or fewer images than dimensions."""
+    real = correlated(rng, n1, 64).astype(np.float64)
+    repeated = np.concatenate([real] * -(-n2 // n1))[:n2] if n2 % n1 == 0 else real
+    shift, c = rng.normal(size=64), 1.5
+    fake = c * repeated + shift
+    spread = [np.square(x - x.mean(0)).sum() / (len(x) - 1) for x in (real, repeated)]
+    moved = np.square((c - 1) * real.mean(0) + shift).sum()
+    ratio = np.sqrt(spread[1] / spread[0])  # repeated images have a slightly smaller unbiased covariance
+    expected = moved + spread[0] * (c * ratio - 1) ** 2
+    assert frechet_distance(real, fake) == pytest.approx(expected, rel=1e-9)
+
+
+def test_few_images_are_right_where_the_eigenvalues_of_the_product_are_not(rng: np.random.Generator) -> None:
+    a, b = correlated(rng, 12, 400).astype(np.float64), correlated(rng, 400, 400)[:15].astype(np.float64)
+    centred = [(x - x.mean(0)) / np.sqrt(len(x) - 1) for x in (a, b)]
+    trace = np.linalg.svd(centred[0] @ centred[1].T, compute_uv=False).sum()
+    spread = sum(np.square(x).sum() for x in centred)
+    expected = np.square(a.mean(0) - b.mean(0)).sum() + spread - 2 * trace
+    assert frechet_distance(a, b) == pytest.approx(float(expected), rel=1e-12)
+    assert np.isfinite(frechet_distance(a[:2], b[:2]))
+
+
+def test_a_mix_of_few_and_many(rng: np.random.Generator) -> None:
+    few, many = correlated(rng, 30, 64), correlated(rng, 300, 64)
+    assert frechet_distance(few, many) == pytest.approx(by_definition(few, many), rel=1e-5)
+    assert frechet_distance(few, many) == pytest.approx(frechet_distance(many, few), rel=1e-9)
+
+
+def test_a_constant_feature_changes_nothing(rng: np.random.Generator) -> None:
+    a, b = correlated(rng, 300, 24), 1.2 * correlated(rng, 300, 24)
+    with_constant = [np.concatenate([x, np.full((300, 1), 3, np.float32)], axis=1) for x in (a, b)]
+    assert frechet_distance(*with_constant) == pytest.approx(frechet_distance(a, b), rel=1e-7)
+
+
+def test_the_same_images_are_at_zero(rng: np.random.Generator) -> None:
+    for count in (30, 60, 100, 200, 300, 400):  # rounding takes some of them below
+        a = correlated(rng, count, 64)
+        assert 0 <= frechet_distance(a, a) < 1e-7
+
+
+def test_statistics_can_be_kept_and_are_the_same_in_pieces(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = correlated(rng, 500, 32), correlated(rng, 400, 32)
+    whole = frechet_distance(a, b)
+    assert frechet_distance(Statistics.of(a), torch.from_numpy(b)) == whole
+    monkeypatch.setattr(fid, "ROWS", 64)
+    assert frechet_distance(a, b) == pytest.approx(whole, rel=1e-12)
+
+
+def test_mistakes_are_told(rng: np.random.Generator) -> None:
+    a = correlated(rng, 20, 8)
+    with pytest.raises(UserError, match="differ in width"):
+        frechet_distance(a, a[:, :4])
+    with pytest.raises(UserError, match="at least 2 fake images"):
+        frechet_distance(a, a[:1])
+    with pytest.raises(UserError, match="NaN"):
+        frechet_distance(a, np.full_like(a, np.nan))
+
+
+@pytest.mark.parametrize("splits", [1, 3, 10])
+def test_inception_score_equals_torch_fidelity(rng: np.random.Generator, splits: int) -> None:
+    logits = 3 * rng.normal(size=(205, 12)).astype(np.float32)
+    expected = isc_features_to_metric(torch.from_numpy(logits), splits=splits)
+    found = inception_score(logits, splits)
+    assert found == pytest.approx((expected["inception_score_mean"], expected["inception_score_std"]), rel=1e-12)
+    unshuffled = isc_features_to_metric(torch.from_numpy(logits), splits=splits, shuffle=False)
+    assert inception_score(logits, splits, None)[0] == pytest.approx(unshuffled["inception_score_mean"], rel=1e-12)
+
+
+def test_inception_score_of_known_cases() -> None:
+    assert inception_score(np.zeros((50, 7)), 5) == pytest.approx((1, 0))
+    sure = 1000 * np.eye(4)[np.arange(400) % 4]  # confident, and every class equally often
+    assert inception_score(sure, 1) == pytest.approx((4, 0))
+
+
+def test_inception_score_needs_an_image_a_split() -> None:
+    with pytest.raises(UserError, match="10 splits needs at least 10 images"):
+        inception_score(np.zeros((9, 3)), 10)

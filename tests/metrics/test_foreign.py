@@ -1,0 +1,172 @@
+"""Images that others generated: measured like ours, shown as theirs, with a chain."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from support import ROOT, fake_results
+
+from rtm.cli import main as cli
+from rtm.cli.lineage import lineage
+from rtm.config import Config, load
+from rtm.core.errors import UserError
+from rtm.core.files import digest_of_all, read_json
+from rtm.core.layout import Layout
+from rtm.data.prepare import prepare
+from rtm.lineage.receipts import recorded
+from rtm.metrics.evaluate import write_reference
+from rtm.metrics.foreign import write_foreign
+from rtm.models.digits import DigitClassifier
+from rtm.pipeline.graph import Job, jobs
+from rtm.reports import latex
+from rtm.reports.cells import build
+from rtm.reports.html import write_page
+from rtm.reports.tables import render_table
+
+NAME = "others_digits"
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The demo with a row of somebody's digits, 1,797 pictures of noise."""
+    shutil.copytree(ROOT / "params", tmp_path / "params")
+    monkeypatch.chdir(tmp_path)
+    np.save("others.npy", np.random.default_rng(0).integers(0, 256, (1797, 8, 8, 3), np.uint8))
+    entry = {"source": "Somebody's noise", "samples": "others.npy", "sha256": digest_of_all(Path("others.npy"))}
+    change("foreign", {NAME: {**entry, "dataset": "digits", "protocols": ["digits"]}})
+    tables = yaml.safe_load(Path("params/tables.yaml").read_text())["tables"]
+    tables["tab_digits"]["groups"][0]["rows"].append({"title": "Noise", "foreign": NAME})
+    change("tables", tables)
+    return tmp_path
+
+
+def change(section: str, value: Any) -> None:
+    Path(f"params/{section}.yaml").write_text(yaml.safe_dump({section: value}, sort_keys=False))
+
+
+def measured(config: Config, layout: Layout) -> Job:
+    """Measure the images through their job, after those before it."""
+    job = jobs(config)[f"foreign/{NAME}/digits"]
+    for before in job.upstream():
+        with recorded(before):
+            if before.id == "fetch/digits":
+                prepare("digits", config.params.datasets["digits"], layout.images("digits"))
+            elif before.stage == "fetch":
+                torch.manual_seed(0)
+                layout.weights("digit_classifier").parent.mkdir(exist_ok=True)
+                save_file(DigitClassifier().state_dict(), layout.weights("digit_classifier"))
+            elif before.stage == "reference":
+                write_reference(config, layout, "digits", "digits")
+            else:
+                write_foreign(config, layout, NAME, "digits")
+    return job
+
+
+def test_they_are_measured_and_marked_and_have_a_chain(capsys: pytest.CaptureFixture[str]) -> None:
+    config = load("demo")
+    layout = config.layout
+    job = measured(config, layout)
+    assert job.id in [before.id for before in jobs(config)["table/tab_digits"].inputs]
+    for name in config.experiments:
+        fake_results.write_results(config, layout, name, {})
+    sheet = render_table(config, layout, "tab_digits")
+    cells = {cell.column: cell for cell in sheet.cells if cell.row == NAME}
+    metrics = read_json(layout.foreign(NAME, "digits"))["metrics"]
+    assert cells["fid"].value == metrics["fid"] > 0 and cells["fid"].state == "evaluated"
+    assert cells["time_ms"].state == "unreported"
+    assert latex.cell(cells["fid"]).endswith(r"$^\ddagger$")
+    assert "measured here on images that others generated" in layout.table("tab_digits").read_text()
+    for suffix, shown in ((".md", f"**{cells['fid'].text}**‡"), (".csv", "evaluated,Somebody's noise")):
+        assert shown in layout.table("tab_digits", suffix).read_text()
+    lineage(["demo/reports/tab_digits.tex"], cell=[NAME, "fid"])
+    told = capsys.readouterr().out
+    assert "images that others generated: Somebody's noise" in told
+    assert "samples     others.npy" in told and "dataset     data/digits/images.npy" in told and "≠" not in told
+    page = write_page(config, layout, []).read_text()
+    assert f'id="chain-{NAME}-digits"' in page and f"{cells['fid'].text}</span>‡" in page
+    Path("others.npy").write_bytes(b"other")
+    lineage(["demo/reports/tab_digits.tex"], cell=[NAME, "fid"])
+    assert "others.npy is not what params/foreign.yaml says" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("damaged", "told"),
+    [
+        ("features/digits/digits.safetensors", "features/digits/digits.safetensors is not the recorded one"),
+        ("weights/digit_classifier.safetensors", "fetch/digit_classifier is changed"),
+    ],
+)
+def test_a_damaged_reference_measures_nothing(
+    damaged: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load("demo")
+    measured(config, config.layout)
+    monkeypatch.setattr("sys.argv", ["rtm", "evaluate", "others.npy", "--dataset=digits", "--protocol=digits"])
+    cli.main()
+    assert json.loads(capsys.readouterr().out)["samples"] == 1797
+    save_file({name: tensor[:9] for name, tensor in load_file(damaged).items()}, damaged)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert told in capsys.readouterr().err
+
+
+def test_what_is_not_measured_is_a_gap(workspace: Path) -> None:
+    config = load("demo")
+    layout = config.layout
+    for name in config.experiments:
+        fake_results.write_results(config, layout, name, {})
+    assert list(build(config, layout, "tab_digits").gaps(layout)) == [NAME]
+    with pytest.raises(UserError, match=f"needs results of {NAME}; make them with `snakemake --cores all"):
+        render_table(config, layout, "tab_digits")
+    render_table(config, layout, "tab_digits", available=True)
+    assert f"not measured yet ({NAME})" in layout.table("tab_digits", ".md").read_text()
+
+
+def test_other_images_than_meant_are_refused(workspace: Path) -> None:
+    config = load("demo")
+    np.save("others.npy", np.zeros((1797, 8, 8, 3), np.uint8))
+    with pytest.raises(UserError, match=r"others\.npy has sha256 [0-9a-f]{64}, but params/foreign\.yaml says"):
+        write_foreign(config, config.layout, NAME, "digits")
+    Path("others.npy").unlink()
+    with pytest.raises(UserError, match=r"others\.npy is not here; put there what .*: Somebody's noise"):
+        write_foreign(config, config.layout, NAME, "digits")
+
+
+def test_a_folder_has_a_digest_of_names_and_bytes(tmp_path: Path) -> None:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    Image.new("RGB", (8, 8)).save(folder / "a.png")
+    first = digest_of_all(folder)
+    (folder / "a.png").rename(folder / "b.png")
+    second = digest_of_all(folder)
+    (folder / "b.png").write_bytes(b"")
+    assert len({first, second, digest_of_all(folder)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"protocols": ["none"]}, "no protocol 'none'"),
+        ({"dataset": "none"}, "no dataset 'none'"),
+        ({"sha256": "0123"}, "foreign.others_digits.sha256"),
+    ],
+)
+def test_an_entry_that_cannot_be_meant_is_refused(entry: dict[str, Any], message: str) -> None:
+    given = yaml.safe_load(Path("params/foreign.yaml").read_text())["foreign"][NAME]
+    change("foreign", {NAME: given | entry})
+    with pytest.raises(UserError, match=message):
+        load("demo")
+
+
+def test_a_name_is_an_experiments_or_others() -> None:
+    entries = yaml.safe_load(Path("params/foreign.yaml").read_text())["foreign"]
+    change("foreign", {"digits_rtm": entries[NAME]})
+    with pytest.raises(UserError, match="an experiment has this name"):
+        load("demo")

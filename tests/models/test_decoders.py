@@ -1,0 +1,179 @@
+"""The decoders: the paper's table of Fig. 4, each block against an obvious version, noise, layouts and bad settings."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rtm.core.errors import UserError
+from rtm.models.decoders import AdaIN, ConvNeXtBranch, Decoder, ResidualBranch
+
+CIFAR: dict[str, Any] = {"block": "convnext", "width": 768, "blocks": {1: 1, 4: 3, 8: 6, 16: 6, 32: 6}}
+CELEBA: dict[str, Any] = {
+    "block": "convnext",
+    "width": 768,
+    "widths": {64: 512, 128: 256, 256: 128},
+    "blocks": {1: 1, 4: 3, 8: 5, 16: 6, 32: 6, 64: 6, 128: 5, 256: 2},
+}
+FEW_SHOT: dict[str, Any] = {
+    "block": "residual",
+    "width": 384,
+    "blocks": {1: 4, 4: 5, 8: 5, 16: 4, 32: 3, 64: 3, 128: 3, 256: 1},
+}
+BLOCKS: tuple[Any, ...] = ("residual", "convnext")
+TINY: dict[int, int] = {1: 1, 4: 2, 8: 2}
+
+
+def white(w: Tensor, seed: int = 0) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    return lambda r: torch.randn(len(w), 1, r, r, generator=generator, dtype=w.dtype)
+
+
+@pytest.mark.parametrize(
+    ("settings", "dim", "blocks", "stages", "resolution", "millions"),
+    [(CIFAR, 512, 22, 5, 32, 122), (CELEBA, 512, 34, 8, 256, 138), (FEW_SHOT, 1024, 28, 8, 256, 28)],
+    ids=["cifar10", "celebahq", "few-shot"],
+)
+def test_paper_table(settings: Any, dim: int, blocks: int, stages: int, resolution: int, millions: int) -> None:
+    with torch.device("meta"):
+        decoder = Decoder(dim, **settings)
+        images = decoder(torch.empty(2, dim), lambda r: torch.empty(2, 1, r, r))
+    assert len(decoder.layers) == blocks
+    assert len(decoder.stages) == stages and decoder.stages[-1] == resolution
+    assert images.shape == (2, 3, resolution, resolution)
+    assert round(sum(p.numel() for p in decoder.parameters()) / 1e6) == millions
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("blocks", [TINY, {4: 1, 8: 1, 16: 1}, {1: 1, 4: 1, 8: 1, 16: 1, 32: 1}, {8: 1}])
+def test_small_decoders(block: Any, blocks: dict[int, int]) -> None:
+    torch.manual_seed(0)
+    decoder = Decoder(16, block, blocks, 32, widths={max(blocks): 16}, noise_std=1.0)
+    w = torch.randn(3, 16)
+    images = decoder(w, white(w))
+    assert images.shape == (3, 3, max(blocks), max(blocks))
+    assert 0.1 < images.std() < 3
+    images.square().mean().backward()
+    assert all(p.grad is not None for p in decoder.parameters())
+    last: Any = decoder.layers[-1]
+    assert last.adain.affine.weight.grad.any()
+
+
+def test_adain_is_instance_norm_with_the_style_as_affine() -> None:
+    torch.manual_seed(0)
+    adain = AdaIN(5, 4, eps=1e-2)
+    x, w = torch.randn(3, 4, 6, 6) * 2 + 3, torch.randn(3, 5)
+    style = w @ adain.affine.weight.T + adain.affine.bias
+    scale, shift = style[:, :4, None, None], style[:, 4:, None, None]
+    torch.testing.assert_close(adain(x, w), F.instance_norm(x, eps=1e-2) * scale + shift)
+    torch.testing.assert_close(adain(x[..., :1, :1], w), x[..., :1, :1] * scale + shift)
+    assert torch.equal(adain.affine.bias, torch.tensor([1.0] * 4 + [0.0] * 4))
+
+
+@pytest.mark.parametrize(("resolution", "kernel"), [(1, 1), (2, 1), (4, 3)])
+def test_residual_branch(resolution: int, kernel: int) -> None:
+    torch.manual_seed(0)
+    branch = ResidualBranch(8, resolution, 0.25).double()
+    convolutions = [m for m in branch.modules() if isinstance(m, nn.Conv2d)]
+    assert [c.kernel_size[0] for c in convolutions] == [1, kernel, kernel, 1]
+    assert [c.out_channels for c in convolutions] == [2, 2, 2, 8]
+    x = h = torch.randn(3, 8, resolution, resolution).double()
+    for c in convolutions:
+        h = F.conv2d(0.5 * h * (1 + torch.erf(h / math.sqrt(2))), c.weight, c.bias, padding=c.kernel_size[0] // 2)
+    torch.testing.assert_close(branch(x), h)
+
+
+def test_convnext_branch_equals_convolutions() -> None:
+    torch.manual_seed(0)
+    branch = ConvNeXtBranch(8, 4).double()
+    layers: Any = branch.layers
+    norm, wide, _, back = layers
+    x = torch.randn(3, 8, 5, 5).double()
+    h = F.conv2d(x, branch.depthwise.weight, branch.depthwise.bias, padding=3, groups=8)
+    h = (h - h.mean(1, keepdim=True)) / torch.sqrt(h.var(1, correction=0, keepdim=True) + 1e-6)
+    h = F.conv2d(h, wide.weight[:, :, None, None], wide.bias)
+    h = F.conv2d(0.5 * h * (1 + torch.erf(h / math.sqrt(2))), back.weight[:, :, None, None], back.bias)
+    assert torch.equal(norm.weight, torch.ones_like(norm.weight))
+    torch.testing.assert_close(branch(x), h)
+
+
+def test_upsampling_is_nearest_and_comes_before_the_style() -> None:
+    torch.manual_seed(0)
+    decoder = Decoder(5, "residual", {2: 1, 4: 1}, 8, widths={4: 6}).double()
+    layers: Any = decoder.layers
+    first, second = layers
+    x, w = torch.randn(3, 8, 2, 2).double(), torch.randn(3, 5).double()
+    h = second.resize(x).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    h = second.adain(h, w)
+    torch.testing.assert_close(second(x, w, None), h + second.branch(h))
+    trunk = first.adain(x, w)
+    torch.testing.assert_close(first(x, w, None), trunk + first.branch(trunk))
+
+
+def test_noise_acts_by_its_weights_where_it_is_on() -> None:
+    torch.manual_seed(0)
+    w = torch.randn(3, 16)
+    silent = Decoder(16, "residual", TINY, 32)
+    assert torch.equal(silent(w, white(w)), silent(w))  # the weights start at zero
+    asked: list[int] = []
+    loud = Decoder(16, "residual", TINY, 32, noise_std=1.0, noise_max_resolution=4)
+
+    def noise(resolution: int) -> Tensor:
+        asked.append(resolution)
+        return torch.ones(3, 1, resolution, resolution).tril()
+
+    assert not torch.allclose(loud(w, noise), loud(w))
+    assert asked == [1, 4] == loud.noise_resolutions
+    off = Decoder(16, "residual", TINY, 32, noise=False)
+    assert not off.noise_resolutions and not [name for name, _ in off.named_parameters() if name.endswith(".noise")]
+
+
+def test_an_image_does_not_depend_on_its_batch_nor_on_the_memory_format() -> None:
+    torch.manual_seed(0)
+    for block in BLOCKS:
+        decoder = Decoder(16, block, TINY, 32).double()
+        w = torch.randn(6, 16).double()
+        images = decoder(w)
+        torch.testing.assert_close(decoder(w[2:3]), images[2:3])
+        channels_last: Any = {"memory_format": torch.channels_last}
+        torch.testing.assert_close(decoder.to(**channels_last)(w), images)
+
+
+def test_bfloat16_autocast_stays_near_float32() -> None:
+    torch.manual_seed(0)
+    for block in BLOCKS:
+        decoder = Decoder(16, block, TINY, 32)
+        w = torch.randn(6, 16)
+        with torch.autocast("cpu", torch.bfloat16):
+            images = decoder(w)
+        assert (images - decoder(w)).norm() / decoder(w).norm() < 0.05
+
+
+def test_last_layers_start_small_and_biases_at_zero() -> None:
+    torch.manual_seed(0)
+    for block in BLOCKS:
+        decoder = Decoder(16, block, {4: 25}, 64)
+        branch: Any = decoder.layers[3].branch
+        linear = [m for m in branch.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+        fan_in = linear[-1].weight[0].numel()
+        bound = 1 / math.sqrt(fan_in) / 5  # PyTorch's uniform bound times sqrt(1 / 25 blocks)
+        assert 0.9 * bound < linear[-1].weight.abs().max() <= bound * (1 + 1e-6)
+        assert not any(m.bias.any() for m in linear if m.bias is not None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"block": "resnet"}, "residual or convnext"),
+        ({"blocks": {}}, "at least one block"),
+        ({"blocks": {4: 0}}, "at least one block"),
+        ({"blocks": {4: 1, 6: 1}}, "not a multiple of 4"),
+        ({"widths": {16: 8}}, r"\[16\], which have no blocks"),
+    ],
+)
+def test_impossible_decoders_say_what_to_change(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Decoder(**{"dim": 16, "block": "residual", "blocks": TINY, "width": 32, **settings})

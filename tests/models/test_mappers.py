@@ -1,0 +1,372 @@
+"""The mappers against a literal transcription of Algorithm 1, the paper's parameter counts, and a foreign generator."""
+
+import copy
+import math
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import rtm
+from rtm import RTM, MLPMapper
+from rtm.core.errors import UserError
+from rtm.models.mappers import StyleMapping
+
+Weights = Mapping[str, Tensor]
+
+
+def reference_norm(h: Tensor, axis: int) -> Tensor:
+    return h / torch.sqrt((h**2).mean(axis, keepdim=True) + 1e-5)
+
+
+def reference_swiglu(h: Tensor, weights: Weights, name: str) -> Tensor:
+    gate, up = torch.chunk(h @ weights[f"{name}.gate_up.weight"].T, 2, dim=-1)
+    return (torch.sigmoid(gate) * gate * up) @ weights[f"{name}.down.weight"].T
+
+
+def reference_attention(h: Tensor, weights: Weights, name: str, heads: int, rope: bool) -> Tensor:
+    """Head by head, with the rotation as a complex product."""
+    outputs = []
+    tokens, size = h.shape[1], h.shape[2] // heads
+    q, k, v = torch.chunk(h @ weights[f"{name}.qkv.weight"].T, 3, dim=-1)
+    for head in range(heads):
+        part = slice(head * size, (head + 1) * size)
+        qh, kh = q[..., part], k[..., part]
+        if rope:
+            angle = torch.arange(tokens)[:, None] * 1e4 ** (-torch.arange(size // 2, dtype=h.dtype) / (size // 2))
+            turn = torch.polar(torch.ones_like(angle), angle)
+            turned = [torch.complex(*x.chunk(2, -1)) * turn for x in (qh, kh)]
+            qh, kh = (torch.cat([x.real, x.imag], -1) for x in turned)
+        outputs.append(torch.softmax(qh @ kh.transpose(1, 2) / math.sqrt(size), -1) @ v[..., part])
+    return torch.cat(outputs, -1) @ weights[f"{name}.out.weight"].T
+
+
+def reference_block(mapper: RTM, a: Tensor, b: Tensor, weights: Weights, options: dict[str, Any]) -> Tensor:
+    """f of Fig. 3 on (batch, tokens, width), token mixing on the transposed tensor."""
+    h = a + b
+    for i in range(options.get("layers", 1)):
+        name = f"block.layers.{i}.mix_tokens"
+        if options.get("block") == "attention":
+            h = h + reference_attention(h, weights, name, options.get("heads", 1), options.get("rope", False))
+        else:
+            h = h + reference_swiglu(h.transpose(1, 2), weights, name).transpose(1, 2)
+        h = reference_norm(h, 1 if options.get("token_norm") == "tokens" else -1)
+        h = reference_norm(h + reference_swiglu(h, weights, f"block.layers.{i}.mix_channels"), -1)
+    return h
+
+
+def reference(mapper: RTM, z: Tensor, options: dict[str, Any], H: int | None = None, detach: bool = True) -> Tensor:
+    """Algorithm 1, line by line (after the PixelNorm of Fig. 3)."""
+    weights = dict(mapper.named_parameters())
+    z = z / torch.sqrt((z**2).mean(1, keepdim=True) + 1e-8)
+    Z_0 = (z @ weights["project.weight"].T + weights["project.bias"]).reshape(len(z), mapper.tokens, mapper.width)
+    Z_H = mapper.initial_h.reshape(-1, mapper.width).expand_as(Z_0)
+    Z_L = mapper.initial_l.reshape(-1, mapper.width).expand_as(Z_0)
+    steps = H or mapper.H
+    for h in range(1, steps + 1):
+        for _ in range(mapper.L):
+            Z_L = reference_block(mapper, Z_L, Z_H + Z_0, weights, options)
+        Z_H = reference_block(mapper, Z_H, Z_L, weights, options)
+        if h < steps and detach:
+            Z_H, Z_L = Z_H.detach(), Z_L.detach()
+    return Z_H.flatten(1) @ weights["readout.weight"].T + weights["readout.bias"]
+
+
+def gradients(mapper: nn.Module, w: Tensor) -> list[Tensor]:
+    direction = torch.linspace(-1, 1, w.numel(), dtype=w.dtype).reshape(w.shape)
+    return list(torch.autograd.grad((w * direction).sum(), list(mapper.parameters())))
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "mixer": {},
+    "literal TRM mixer": {"layers": 2, "round_to": 256, "token_norm": "tokens"},
+    "attention": {"block": "attention", "heads": 2},
+    "attention with positions": {"block": "attention", "heads": 2, "layers": 2, "rope": True},
+    "a state for each token": {"init_per_token": True},
+}
+
+
+@pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS.keys())
+def test_fast_equals_literal_algorithm(options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    mapper = RTM(24, 4, 8, 5, 2, **options).double()
+    z = torch.randn(7, 24).double()
+    w, expected = mapper(z), reference(mapper, z, options)
+    torch.testing.assert_close(w, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(gradients(mapper, w), gradients(mapper, expected), rtol=0, atol=1e-10)
+    with torch.no_grad():  # where the products are done in place
+        torch.testing.assert_close(mapper(z), expected, rtol=0, atol=1e-10)
+
+
+def test_paper_configuration_equals_literal_algorithm() -> None:
+    """32 evaluations of an untrained f magnify a rounding error a hundredfold, so float32 is held against float64."""
+    torch.manual_seed(0)
+    mapper = RTM(512, 4, 128, 16, 1)
+    exact = copy.deepcopy(mapper).double()
+    z = torch.randn(16, 512)
+    expected = reference(exact, z.double(), {})
+    assert (exact(z.double()) - expected).abs().max() < 1e-6
+    for got, wanted in zip(gradients(exact, exact(z.double())), gradients(exact, expected), strict=True):
+        assert (got - wanted).norm() / wanted.norm() < 1e-6
+    fast, literal = ((w - expected).norm() / expected.norm() for w in (mapper(z), reference(mapper, z, {})))
+    assert fast < 2 * literal < 1e-4
+
+
+def test_one_step_in_float32_equals_literal_algorithm() -> None:
+    torch.manual_seed(0)
+    mapper = RTM(512, 4, 128, 1, 1)
+    z = torch.randn(16, 512)
+    w, expected = mapper(z), reference(mapper, z, {})
+    assert (w - expected).norm() / expected.norm() < 1e-6
+    for got, wanted in zip(gradients(mapper, w), gradients(mapper, expected), strict=True):
+        assert (got - wanted).norm() / wanted.norm() < 1e-5
+
+
+def test_full_gradient_differs_from_short_and_equals_undetached_reference() -> None:
+    torch.manual_seed(0)
+    mapper = RTM(24, 4, 8, 4, 1, gradient_steps=4, learnable_init=True).double()
+    z = torch.randn(5, 24).double()
+    full = gradients(mapper, mapper(z))
+    torch.testing.assert_close(full, gradients(mapper, reference(mapper, z, {}, detach=False)), rtol=0, atol=1e-10)
+    short = copy.deepcopy(mapper)
+    short.gradient_steps = 1
+    weight = dict(short.named_parameters())["project.weight"]
+    got = torch.autograd.grad(short(z).sum(), weight)[0]
+    assert not torch.allclose(got, torch.autograd.grad(mapper(z).sum(), mapper.project.weight)[0], rtol=1e-3)
+
+
+def test_only_the_last_step_keeps_a_graph() -> None:
+    def saved(H: int) -> int:
+        kept: list[int] = []
+
+        def keep(x: Tensor) -> Tensor:
+            kept.append(x.numel())
+            return x
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+            RTM(24, 4, 8, H, 1)(torch.randn(5, 24))
+        return sum(kept)
+
+    assert saved(1) == saved(2) == saved(9)
+
+
+@pytest.mark.parametrize("H", [1, 3, 9])
+def test_another_h_at_inference(H: int) -> None:
+    torch.manual_seed(0)
+    mapper = RTM(24, 4, 8, 4, 2).double()
+    z = torch.randn(5, 24).double()
+    torch.testing.assert_close(mapper(z, H=H), reference(mapper, z, {}, H=H), rtol=0, atol=1e-10)
+    torch.testing.assert_close(mapper(z, H=4), mapper(z), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("mapper", "expected"),
+    [
+        (lambda: RTM(512, 4, 128, 16, 1), 657_600),
+        (lambda: RTM(512, 2, 128, 16, 1, layers=2, round_to=256), 659_200),
+        (lambda: RTM(512, 8, 64, 16, 1, block="attention", layers=2, round_to=256), 656_384),
+        (lambda: RTM(1024, 8, 128, 8, 2), 2_231_872),
+        (lambda: RTM(512, 4, 128, 64, 9), 657_600),
+        (lambda: MLPMapper(512, 2, lr_mul=0.01), 525_312),
+        (lambda: MLPMapper(512, 16, lr_mul=0.01), 4_202_496),
+        (lambda: MLPMapper(512, 32, lr_mul=0.01), 8_404_992),
+        (lambda: MLPMapper(1024, 8), 8_396_800),
+    ],
+)
+def test_parameter_counts(mapper: Any, expected: int) -> None:
+    with torch.device("meta"):
+        assert parameters(mapper()) == expected
+
+
+def test_initial_states_are_constants_saved_with_the_weights() -> None:
+    torch.manual_seed(1)
+    one = RTM(24, 4, 8, 2, 1)
+    torch.manual_seed(2)
+    other = RTM(24, 4, 8, 2, 1)
+    state = one.state_dict()
+    assert torch.equal(state["initial_h"], other.initial_h) and torch.equal(state["initial_l"], other.initial_l)
+    assert not torch.equal(one.initial_h, one.initial_l)
+    assert not torch.equal(one.project.weight, other.project.weight)
+    torch.manual_seed(1)
+    assert torch.equal(RTM(24, 4, 8, 2, 1).project.weight, one.project.weight)
+
+
+def test_a_sample_does_not_depend_on_its_batch() -> None:
+    torch.manual_seed(0)
+    for mapper in (RTM(24, 4, 8, 6, 2).double(), MLPMapper(24, 8).double()):
+        z = torch.randn(9, 24).double()
+        torch.testing.assert_close(mapper(z)[3:5], mapper(z[3:5]), rtol=0, atol=1e-12)
+
+
+def test_mappers_stay_in_full_precision_under_autocast() -> None:
+    torch.manual_seed(0)
+    for mapper in (RTM(24, 4, 8, 6, 2), MLPMapper(24, 8), MLPMapper(24, 2, lr_mul=0.01)):
+        z = torch.randn(9, 24)
+        with torch.autocast("cpu", torch.bfloat16):
+            w = mapper(z)
+        assert torch.equal(w, mapper(z))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # dynamo looks at every input's
+def test_compiled_block_equals_eager_and_a_copy_uses_its_own_weights() -> None:
+    torch.manual_seed(0)
+    mapper = RTM(24, 4, 8, 4, 1)
+    z = torch.randn(5, 24)
+    eager = mapper(z)
+    names = list(mapper.state_dict())
+    mapper.compile_block(backend="aot_eager")
+    torch.testing.assert_close(mapper(z), eager)
+    torch.testing.assert_close(gradients(mapper, mapper(z)), gradients(mapper, eager))
+    assert list(mapper.state_dict()) == names
+    average = copy.deepcopy(mapper)
+    with torch.no_grad():
+        for p in average.block.parameters():
+            p.zero_()
+    assert not torch.allclose(average(z), eager)
+    torch.testing.assert_close(mapper(z), eager)
+
+
+def test_mlp_mapper_of_rs_imle() -> None:
+    torch.manual_seed(0)
+    mapper = MLPMapper(16, 8, in_dim=10)
+    z = torch.randn(4, 10)
+    weights = mapper.state_dict()
+    w = z / torch.sqrt((z**2).mean(1, keepdim=True) + 1e-8)
+    for i in range(8):
+        w = F.leaky_relu(w @ weights[f"layers.{i}.weight"].T + weights[f"layers.{i}.bias"], 0.2)
+    torch.testing.assert_close(mapper(z), w)
+    bound = 1 / math.sqrt(16)  # nn.Linear's own initialisation
+    assert all(0.9 * bound < weights[f"layers.{i}.weight"].abs().max() <= bound for i in range(1, 8))
+    assert not any(weights[f"layers.{i}.bias"].any() for i in range(8))
+    he = MLPMapper(256, 1, init="he").state_dict()["layers.0.weight"]
+    assert he.std().item() == pytest.approx(math.sqrt(2 / (1.04 * 256)), rel=0.02)
+
+
+def test_mlp_mapper_of_stylegan2_is_equalised() -> None:
+    torch.manual_seed(0)
+    mapper = MLPMapper(256, 2, lr_mul=0.01)
+    z = torch.randn(64, 256)
+    weights = mapper.state_dict()
+    assert weights["layers.0.weight"].std().item() == pytest.approx(100, rel=0.02)
+    w = z / torch.sqrt((z**2).mean(1, keepdim=True) + 1e-8)
+    for i in range(2):
+        x = w @ (weights[f"layers.{i}.weight"] * 0.01 / 16).T + weights[f"layers.{i}.bias"] * 0.01
+        w = F.leaky_relu(x, 0.2) * math.sqrt(2)
+    torch.testing.assert_close(mapper(z), w)
+
+
+def test_lr_mul_scales_an_adam_step_of_rtm_and_nothing_else() -> None:
+    def step(lr_mul: float) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(0)
+        mapper = RTM(24, 4, 8, 3, 1, lr_mul=lr_mul).double()
+        optimiser = torch.optim.Adam(mapper.parameters(), lr=0.01, eps=1e-30)
+        z = torch.randn(5, 24).double()
+        before, weight = mapper(z).detach(), mapper.project.effective().detach().clone()
+        (mapper(z) ** 2).sum().backward()
+        optimiser.step()
+        return before, mapper.project.effective().detach() - weight
+
+    (w, moved), (w_slow, moved_slow) = step(1.0), step(0.01)
+    torch.testing.assert_close(w, w_slow, rtol=1e-3, atol=1e-4)  # weights are drawn in float32
+    torch.testing.assert_close(moved * 0.01, moved_slow)
+
+
+class ForeignMapping(nn.Module):
+    """What a StyleGAN generator expects of its mapping network."""
+
+    def __init__(self, z_dim: int, num_ws: int) -> None:
+        super().__init__()
+        self.layer, self.num_ws = nn.Linear(z_dim, z_dim), num_ws
+
+    def forward(self, z: Tensor, c: Tensor | None, truncation_psi: float = 1, **other: Any) -> Tensor:
+        return torch.stack([self.layer(z)] * self.num_ws, 1) * truncation_psi
+
+
+class ForeignGenerator(nn.Module):
+    """A StyleGAN-like generator of somebody else: only its `mapping` is ours to replace."""
+
+    def __init__(self, z_dim: int = 16, num_ws: int = 3) -> None:
+        super().__init__()
+        self.mapping: nn.Module = ForeignMapping(z_dim, num_ws)
+        self.synthesis = nn.ModuleList(nn.Linear(z_dim, 3 * 4 * 4) for _ in range(num_ws))
+
+    def forward(
+        self, z: Tensor, c: Tensor | None, truncation_psi: float = 1, truncation_cutoff: int | None = None
+    ) -> Tensor:
+        ws = self.mapping(z, c, truncation_psi=truncation_psi, truncation_cutoff=truncation_cutoff)
+        layers = [layer(w) for layer, w in zip(self.synthesis, ws.unbind(1), strict=True)]
+        return torch.stack(layers).sum(0).reshape(-1, 3, 4, 4)
+
+
+@pytest.mark.parametrize("build", [lambda: RTM(16, 2, 8, 4, 1, lr_mul=0.01), lambda: MLPMapper(16, 2, lr_mul=0.01)])
+def test_mapper_in_a_foreign_generator(build: Any) -> None:
+    torch.manual_seed(0)
+    generator = ForeignGenerator()
+    generator.mapping = StyleMapping(build(), num_ws=3)
+    z = torch.randn(8, 16)
+    images = generator(z, None)
+    assert images.shape == (8, 3, 4, 4)
+    images.sum().backward()
+    assert all(p.grad is not None and p.grad.any() for p in generator.mapping.parameters() if p.ndim > 1)
+    mapping, generator = generator.mapping, generator.eval()
+    w = mapping.mapper(z)
+    torch.testing.assert_close(mapping.w_avg, 0.002 * w.detach().mean(0))
+    torch.testing.assert_close(mapping(z), w[:, None].expand(8, 3, 16))
+    torch.testing.assert_close(mapping(z, truncation_psi=0), mapping.w_avg.expand(8, 3, 16))
+    half = mapping(z, None, 0.5, truncation_cutoff=2)
+    torch.testing.assert_close(half[:, 1], (w + mapping.w_avg) / 2)
+    torch.testing.assert_close(half[:, 2], w)
+    mean = mapping.w_avg.clone()
+    generator(z, None)
+    mapping.train()
+    mapping(z, skip_w_avg_update=True)
+    assert torch.equal(mapping.w_avg, mean)
+
+
+def test_conditional_mapping_counts_and_uses_the_label() -> None:
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        assert parameters(StyleMapping(MLPMapper(512, 2, lr_mul=0.01, in_dim=1024), 8, c_dim=10)) == 793_088
+        assert parameters(StyleMapping(RTM(512, 4, 128, 16, 1, in_dim=1024), 8, c_dim=10)) == 657_600 + 262_144 + 5_632
+    mapping = StyleMapping(RTM(16, 2, 8, 4, 1, in_dim=32), 3, c_dim=10)
+    z = torch.randn(1, 16).expand(2, 16)
+    ws = mapping(z, torch.eye(10)[:2])
+    assert not torch.allclose(ws[0], ws[1])
+    with pytest.raises(UserError, match="pass labels"):
+        mapping(z)
+    with pytest.raises(UserError, match="in_dim=32"):
+        StyleMapping(RTM(16, 2, 8, 4, 1), 3, c_dim=10)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"H": 0}, "H is 0"),
+        ({"L": 0}, "L is 0"),
+        ({"block": "conv"}, "mixer, attention"),
+        ({"token_norm": "rows"}, "channels, tokens"),
+        ({"block": "attention", "heads": 3}, "heads that divide"),
+        ({"learnable_init": True}, "gradient_steps to 4"),
+    ],
+)
+def test_impossible_mappers_say_what_to_change(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        RTM(**{"dim": 24, "tokens": 4, "width": 8, "H": 4, "L": 1, **options})
+    with pytest.raises(UserError, match="choose one of torch, he"):
+        MLPMapper(8, 2, init="zero")  # type: ignore[arg-type]
+
+
+def test_package_imports_without_torch() -> None:
+    code = "import sys, rtm; assert 'torch' not in sys.modules; rtm.RTM; assert 'torch' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="nothing"):
+        rtm.nothing  # noqa: B018

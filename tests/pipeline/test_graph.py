@@ -1,0 +1,177 @@
+"""The graph of jobs: complete, honest about what each job reads, and the same as the tools' view of it."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from support import ROOT
+
+from rtm.config import load
+from rtm.config.loading import PARAMS
+from rtm.core.errors import UserError
+from rtm.lineage.meaning import meaning
+from rtm.pipeline import dvc as dvcfile
+from rtm.pipeline.graph import TABLE_SUFFIXES, Job, check_targets, every_job, find, jobs
+from rtm.pipeline.snakemake import Plan
+
+
+@pytest.fixture(autouse=True)
+def in_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture(scope="module")
+def graph() -> dict[str, Job]:
+    return every_job(ROOT / PARAMS)
+
+
+def changed(tmp_path: Path, section: str, *path: str, to: Any) -> dict[str, Job]:
+    """The demo's jobs with one value of params/ changed."""
+    for file in (ROOT / PARAMS).glob("*.yaml"):
+        content = yaml.safe_load(file.read_text())
+        if section in content:
+            place = content[section]
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = to
+        (tmp_path / file.name).write_text(yaml.safe_dump(content))
+    return jobs(load("demo", tmp_path))
+
+
+def stages_that_differ(tmp_path: Path, section: str, *path: str, to: Any) -> set[str]:
+    before, after = jobs(load("demo")), changed(tmp_path, section, *path, to=to)
+    return {before[key].stage for key in before if before[key].params != after[key].params}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "stages"),
+    [
+        (("recipes", "digits_imle", "training", "lr"), 1.0e-3, {"train"}),
+        (("recipes", "digits_imle", "training", "save_every"), 7, set()),
+        (("recipes", "digits_imle", "resources", "hours"), 7, set()),
+        (("recipes", "digits_imle", "evaluation", "batch"), 7, set()),
+        (("recipes", "digits_imle", "evaluation", "latency_batch"), 7, {"latency"}),
+        (("mappers", "digits_rtm", "H"), 9, {"train", "sample", "gallery", "latency", "figure"}),
+        (("protocols", "digits", "k"), 7, {"evaluate"}),
+        (("protocols", "digits", "title"), "Another", {"table", "figure"}),
+        (("tables", "tab_digits", "caption"), "Another", {"table", "figure"}),
+        (("datasets", "digits", "licence"), "Another", set()),
+        (("datasets", "digits", "classes"), 9, {"fetch"}),  # what it changes in the images, trainings see in the bytes
+    ],
+)
+def test_a_job_reads_what_it_uses(tmp_path: Path, place: tuple[str, ...], value: Any, stages: set[str]) -> None:
+    assert stages_that_differ(tmp_path, *place, to=value) == stages
+
+
+def test_every_output_has_one_job(graph: dict[str, Job]) -> None:
+    outputs = [path for job in graph.values() for path in (*job.outputs, job.receipt)]
+    assert len(outputs) == len(set(outputs))
+
+
+def test_inputs_come_first_and_are_in_the_graph(graph: dict[str, Job]) -> None:
+    for job in graph.values():
+        order = [before.id for before in job.upstream()]
+        assert order[-1] == job.id
+        assert len(order) == len(set(order))
+        for before in job.inputs:
+            assert before.id in order
+            assert before.id in graph
+
+
+def test_every_name_that_a_verb_takes_is_a_job() -> None:
+    for config in map(load, ("paper", "demo", "smoke")):
+        named = {"inception", "vgg16", "digit_classifier", *config.params.datasets}
+        pairs = {f"{dataset}/{protocol}" for dataset in config.params.datasets for protocol in config.params.protocols}
+        graph = jobs(config)
+        assert {job.name for job in graph.values() if job.stage == "fetch"} == named
+        assert {job.name for job in graph.values() if job.stage == "reference"} == pairs
+
+
+def test_scales_share_data_alone(graph: dict[str, Job]) -> None:
+    shared = {job.stage for job in jobs(load("demo")).values() if job.root == ""}
+    assert shared == {"fetch", "reference"}
+    assert graph["fetch/digits"].scale == "paper"
+    assert graph["smoke/fetch/digits"].params != graph["fetch/digits"].params
+
+
+def test_a_scale_may_not_change_what_it_shares(tmp_path: Path) -> None:
+    for file in (ROOT / PARAMS).glob("*.yaml"):
+        (tmp_path / file.name).write_text(file.read_text())
+    scales = yaml.safe_load((ROOT / PARAMS / "scales.yaml").read_text())
+    scales["scales"]["demo"]["overrides"] = {"datasets": {"digits": {"count": 1800}}}
+    (tmp_path / "scales.yaml").write_text(yaml.safe_dump(scales, sort_keys=False))
+    with pytest.raises(UserError, match="demo changes fetch/digits"):
+        every_job(tmp_path)
+
+
+def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
+    reached = {job.stage: set(meaning(job.entries)) for job in graph.values()}
+    trains = {job.name.split("/")[0]: set(meaning(job.entries)) for job in graph.values() if job.stage == "train"}
+    assert {"rtm.models.mappers", "rtm.training.loop"} <= reached["train"]
+    assert "rtm.methods.imle.method" in trains["cifar10_imle_rtm"] - trains["cifar10_stylegan2_rtm"]
+    assert "rtm.methods.stylegan2.losses" in trains["cifar10_stylegan2_rtm"] - trains["cifar10_imle_rtm"]
+    selecting = {"rtm.training.monitor", "rtm.metrics.evaluate", "rtm.metrics.fid"}
+    assert selecting <= trains["cifar10_stylegan2_rtm"] and not selecting & trains["cifar10_imle_rtm"]
+    assert not {"rtm.metrics.prdc", "rtm.training.launch"} & trains["cifar10_stylegan2_rtm"]
+    assert "rtm.models.mappers" not in reached["evaluate"]
+    assert "rtm.training.loop" not in reached["sample"]
+    assert "rtm/reports/templates/table.tex.j2" in reached["table"]
+    for stage in ("summary", "table", "figure"):
+        assert all(name.replace("/", ".").startswith("rtm.reports") for name in reached[stage])
+
+
+def test_tables_are_written_as_declared(graph: dict[str, Job]) -> None:
+    from rtm.reports.tables import SUFFIXES
+
+    assert set(TABLE_SUFFIXES) == set(SUFFIXES)
+
+
+def test_dvc_yaml_is_up_to_date() -> None:
+    dvcfile.check()
+
+
+def test_temporary_files_are_nobodys() -> None:
+    for name in (".gitignore", ".dvcignore"):
+        assert ".*.tmp" in Path(name).read_text().splitlines()
+
+
+def test_dvc_yaml_declares_what_tables_read(graph: dict[str, Job]) -> None:
+    stages = yaml.safe_load(Path("dvc.yaml").read_text())["stages"]
+    layout = load("paper").layout
+    for name, table in load("paper").tables.items():
+        assert {str(layout.summary(experiment)) for experiment in table.experiments()} <= set(stages[name]["deps"])
+
+
+def test_targets_are_found(graph: dict[str, Job]) -> None:
+    assert [job.id for job in find(graph, "demo/reports/tab_digits.md")] == ["demo/table/tab_digits"]
+    seeds = [job.id for job in find(graph, "demo/train/digits_rtm")]
+    assert seeds == [f"demo/train/digits_rtm/seed{seed}" for seed in range(3)]
+    with pytest.raises(UserError, match=r"choose one of reports/tab_cifar10\.tex"):
+        find(graph, "reports/tab_cifar.tex")
+
+
+def test_misspelt_arguments_are_refused(graph: dict[str, Job]) -> None:
+    check_targets(graph, ["demo", "-n", "--report", "reports/page.html", "demo/reports/tab_digits.tex"])
+    with pytest.raises(UserError, match=r"choose one of demo/reports/tab_digits\.tex"):
+        check_targets(graph, ["demo/reports/tab_digit.tex"])
+    with pytest.raises(UserError, match="checkpoints/cifar10_imle_rtm/seed0"):
+        check_targets(graph, ["checkpoints/cifar10_imle_rtn/seed0.safetensors"])
+
+
+@pytest.mark.parametrize(
+    ("root", "main", "cores", "threads"),
+    [
+        ("smoke/", True, 16, 16),  # on this machine: nothing beside it
+        ("smoke/", True, None, 1),  # submitted to a cluster ...
+        ("smoke/", False, 16, 1),  # ... and running there: as many as were asked for
+        ("", True, 16, 8),  # on a GPU
+    ],
+)
+def test_what_is_timed_has_the_machine_or_its_job_for_itself(
+    root: str, main: bool, cores: int | None, threads: int
+) -> None:
+    workflow = SimpleNamespace(is_main_process=main, resource_settings=SimpleNamespace(cores=cores))
+    wildcards = SimpleNamespace(root=root, experiment="cifar10_imle_rtm")
+    assert Plan(workflow, str, {}).all_threads("latency")(wildcards) == threads

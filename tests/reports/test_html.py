@@ -1,0 +1,314 @@
+"""The page shows everything there is, in a real browser, with and without scripts, on a desk and on a phone."""
+
+import http.server
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from support import ROOT, fake_results
+from support.browser import Browser, browser
+
+from rtm.config import load
+from rtm.core.layout import Layout
+from rtm.reports.cells import build
+from rtm.reports.figures import render_figure
+from rtm.reports.html import difference, rich, write_page
+from rtm.reports.panels import panels
+from rtm.training.status import RunStatus
+
+PAPER, DEMO, SMOKE = (load(scale, ROOT / "params") for scale in ("paper", "demo", "smoke"))
+STATES = ("failed", "running", "waiting", "done")
+
+
+@pytest.fixture(autouse=True)
+def in_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def run(experiment: str, state: str, step: int = 0, log: Path | None = None) -> RunStatus:
+    total = PAPER.experiment(experiment).steps()
+    done = state == "done"
+    return RunStatus(
+        experiment=experiment, seed=0, state=state, step=total if done else step, total=total,  # type: ignore[arg-type]
+        speed=2.0 if state == "running" else None, remaining=7200.0 if state == "running" else None,
+        gpu_hours=1.5, job="4711", host="gpu1", losses={"loss": 0.25}, log=log,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """The paper's page half way: two experiments measured, one trained, one failed, the others to come."""
+    root = tmp_path_factory.mktemp("page")
+    layout = Layout(root, root)
+    measured = {"cifar10_imle_mlp": 5.8, "cifar10_imle_rtm": 3.9}
+    for name, fid in measured.items():
+        fake_results.write_results(PAPER, layout, name, {"paper": {"fid": fid, "precision": 0.9, "recall": 0.738}})
+        fake_results.write_curves(PAPER, layout, name)
+    render_figure(PAPER, layout, "fig_curves_cifar10")
+    failed = layout.log("train", "obama_imle_rtm/seed0")
+    failed.parent.mkdir(parents=True)
+    failed.write_text("step 1\n" * 50 + "rtm: it <diverged> & stopped\n")
+    going = root / "log.jsonl"
+    going.write_text('{"step": 1, "loss": 2.0}\n{"step": 100, "loss": 1.0}\n{"step": 2')
+    states = {"cifar10_imle_mlp": "done", "cifar10_imle_rtm": "done", "obama_imle_rtm": "failed"}
+    runs = [run(name, states.get(name, "waiting")) for name in PAPER.experiments if name != "panda_imle_rtm"]
+    write_page(PAPER, layout, [*runs, run("panda_imle_rtm", "running", 1000, going)])
+    return layout
+
+
+@pytest.fixture(scope="module")
+def page(paper: Layout) -> str:
+    return paper.page().read_text()
+
+
+class Checked(HTMLParser):
+    """Tags that close, ids that are one of a kind, and what is fetched or linked."""
+
+    VOID = ("meta", "link", "img", "br")
+    SHAPES = ("line", "path")  # of SVG, closed at once
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.sources: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {key: value or "" for key, value in attrs}
+        self.ids += [values["id"]] if "id" in values else []
+        self.links += [values["href"]] if tag == "a" else []
+        self.sources += [values[key] for key in ("src", "srcset", "poster", "data") if key in values]
+        self.sources += [values["href"]] if tag == "link" else []
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, (tag, self.getpos())
+
+
+def test_it_is_whole_and_needs_no_network(page: str) -> None:
+    checked = Checked(page)
+    assert len(checked.ids) == len(set(checked.ids))
+    assert all(link.startswith("#") and link[1:] in checked.ids for link in checked.links)
+    stories = re.findall(r'<details class="story".*?<summary>(.*?)</summary>', page, re.S)
+    assert len(stories) == len(set(stories))
+    assert checked.sources and all(source.startswith("data:") for source in checked.sources)
+    assert not re.search(r"url\(|@import|fetch\(|XMLHttpRequest|https?://", page)
+    assert len(page) < 3_000_000
+
+
+def test_every_table_figure_curve_and_experiment_is_there(page: str) -> None:
+    for name, table in PAPER.tables.items():
+        assert f'id="{name}"' in page
+        for _, row, column, _ in table.parts():
+            assert str(rich(row.title)) in page and str(rich(column.title)) in page
+    for name, figure in PAPER.figures.items():
+        assert f'id="{name}"' in page and str(rich(figure.caption)) in page
+    for name in PAPER.experiments:
+        assert f"{name} <small>seed 0</small>" in page
+    assert page.count("<svg") == 11  # five numbers of two experiments, and the loss of the one that runs
+
+
+def test_what_is_missing_says_what_makes_it(page: str, paper: Layout) -> None:
+    assert f"snakemake --profile slurm -- {paper.figure('fig_hero')}" in page
+    assert page.count("--<sup>∗</sup>") >= 100
+    assert "Not measured yet" in page
+
+
+def test_states_come_with_the_end_of_their_logs(page: str) -> None:
+    order = [page.index(f'<details class="run {state}"') for state in STATES]
+    assert order == sorted(order)
+    assert "rtm: it &lt;diverged&gt; &amp; stopped" in page
+    assert page.count("step 1\n") == 14
+    assert "2h0m left" in page and "job 4711" in page
+
+
+def test_a_number_that_nobody_signed_for_is_told(page: str) -> None:
+    assert "A number without a chain: nobody signed for summary/cifar10_imle_mlp" in page
+
+
+def test_differences_are_those_of_the_numbers(paper: Layout) -> None:
+    sheet = build(PAPER, paper, "tab_cifar10")
+    columns = {column.id: column for column in sheet.table.columns}
+    cells = {(cell.row, cell.column): cell for cell in sheet.cells}
+
+    def off(row: str, column: str) -> tuple[str, str, str] | None:
+        found = difference(cells[row, column], columns[column], sheet.table)
+        return (found.text, found.percent, found.verdict) if found else None
+
+    assert off("cifar10_imle_mlp", "fid") == ("+0.11", "+1.9%", "worse")  # 5.8 and the paper's 5.69
+    assert off("cifar10_imle_rtm", "fid") == ("−0.07", "−1.8%", "better")  # 3.9 and 3.97
+    assert off("cifar10_imle_mlp", "precision") == ("+0.047", "+5.5%", "better")
+    assert off("cifar10_imle_mlp", "recall") == ("= paper", "", "same")
+    assert off("cifar10_imle_mlp", "time_ms") == ("−5.4", "−84.4%", "")  # of another machine
+    assert off("cifar10_stylegan_xl", "fid") is None
+
+
+def test_stand_ins_are_not_compared_with_the_paper(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    fake_results.write_results(SMOKE, layout, "cifar10_imle_rtm", {"paper": {"fid": 5000.0}})
+    page = write_page(SMOKE, layout, []).read_text()
+    assert "Not compared: this scale measures small stand-ins" in page
+    assert 'class="against"' not in page and "paper 3.97" not in page
+
+
+def test_text_is_never_markup() -> None:
+    assert str(rich("a < b & $H=16$, `rm <x>`\nend")) == (
+        "a &lt; b &amp; <i>H</i> = 16, <code>rm &lt;x&gt;</code><br>end"
+    )
+
+
+def test_an_empty_tree_gives_a_page(tmp_path: Path) -> None:
+    for config in (PAPER, DEMO, SMOKE):
+        Checked(write_page(config, Layout(tmp_path, tmp_path), []).read_text())
+
+
+def test_the_same_again_is_the_same_page(paper: Layout, tmp_path: Path) -> None:
+    first = write_page(DEMO, Layout(tmp_path, tmp_path), []).read_bytes()
+    assert write_page(DEMO, Layout(tmp_path, tmp_path), []).read_bytes() == first
+
+
+def test_curves_keep_their_ends_in_the_box() -> None:
+    rows = [{"step": float(step), "loss": 2.0 / step, "rejected": 0.0} for step in range(1, 1001)]
+    loss, rejected = panels([rows], total=2000)
+    places = [tuple(map(float, point.split(","))) for point in loss.lines[0][1:].split("L")]
+    assert len(places) < 130 and places[-1][0] == 130
+    assert all(0 <= x <= 260 and 0 <= y <= 130 for x, y in places)
+    assert loss.y[0].text == "0.002" and loss.last == "0.002"
+    assert [tick.text for tick in rejected.y] == ["0", "0.5"]
+
+
+def test_it_does_not_wait_for_torch() -> None:
+    code = "import sys, rtm.reports.html; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+# in a browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def address(paper: Layout) -> str:
+    return paper.page().as_uri()
+
+
+@pytest.mark.parametrize("width", [1280, 768, 390])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_every_screen(chromium: Browser, address: str, width: int, dark: bool) -> None:
+    with chromium.open(address, width, dark=dark) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        assert tab.evaluate("[...document.querySelectorAll('.scroll')].every(box => box.clientWidth <= innerWidth)")
+        dress = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (max(map(int, re.findall(r"\d+", dress))) < 60) is dark
+        assert tab.evaluate("[...document.images].every(image => image.complete && image.naturalWidth)")
+        assert not tab.seen("Runtime.exceptionThrown") and not tab.seen("Log.entryAdded")
+        asked = [event["request"]["url"][:5] for event in tab.seen("Network.requestWillBeSent")]
+        assert set(asked) <= {"file:", "data:"}
+
+
+def test_tables_with_deviations_fit_a_desk(chromium: Browser, tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    for name in DEMO.experiments:
+        fake_results.write_results(DEMO, layout, name, {"digits": {"fid": 1000.0, "is": 10.0}}, spread=0.5)
+    with chromium.open(write_page(DEMO, layout, []).as_uri(), 1280) as tab:
+        assert tab.evaluate("document.querySelectorAll('.scroll .spread').length") > 30
+        assert tab.evaluate(
+            "[...document.querySelectorAll('.scroll')].every(box => box.scrollWidth <= box.clientWidth)"
+        )
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_picture_is_larger_when_it_is_enlarged(chromium: Browser, address: str, width: int) -> None:
+    with chromium.open(address, width) as tab:
+        size = "Math.round(document.querySelector('{} img').getBoundingClientRect().width)"
+        before = tab.evaluate(size.format("figure"))
+        tab.evaluate("document.querySelector('figure img').click()")
+        assert tab.evaluate(size.format("dialog")) > before
+        assert tab.evaluate("dialog.scrollWidth <= dialog.clientWidth")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_lineage_is_a_click_or_a_key_away(chromium: Browser, address: str) -> None:
+    with chromium.open(address, 1280) as tab:
+        cell = "document.querySelector('#tab_cifar10 td.published a')"
+        tab.evaluate(f"{cell}.focus()")
+        tab.press("Enter")
+        assert tab.evaluate("dialog.open")
+        assert "StyleGAN2" in tab.evaluate("document.getElementById('dialog-title').textContent")
+        assert "Karras" in tab.evaluate("dialog.textContent")
+        tab.press("Escape")
+        assert not tab.evaluate("dialog.open")
+        assert tab.evaluate(f"document.activeElement === {cell}")
+
+
+def test_colours_can_be_chosen_and_stay(chromium: Browser, address: str) -> None:
+    with chromium.open(address, 1280) as tab:
+        tab.evaluate("theme.click()")
+        assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
+        tab.go(address)
+        assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
+        tab.evaluate("theme.click()")
+        assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(253, 253, 251)"
+
+
+def test_without_scripts_everything_is_there(chromium: Browser, address: str) -> None:
+    with chromium.open(address, 390, script=False) as tab:
+        root = tab.call("DOM.getDocument", depth=1)["root"]["nodeId"]
+        for part, number in {"table": len(PAPER.tables) * 2, "figure": len(PAPER.figures), "figure img": 1}.items():
+            found = tab.call("DOM.querySelectorAll", nodeId=root, selector=f"main {part}")["nodeIds"]
+            assert len(found) == number
+            for node in found:
+                content = tab.call("DOM.getBoxModel", nodeId=node)["model"]
+                assert content["width"] and content["height"]
+        assert tab.call("Page.getLayoutMetrics")["cssContentSize"]["width"] == 390
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    class Silent(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_static_server_will_do(chromium: Browser, paper: Layout) -> None:
+    with served(paper.page().parent) as host, chromium.open(f"{host}/index.html", 1280) as tab:
+        assert tab.evaluate("document.querySelectorAll('table').length") == 14
+        asked = [event["request"]["url"] for event in tab.seen("Network.requestWillBeSent")]
+        assert [url for url in asked if not url.startswith("data:")] == [f"{host}/index.html"]
+
+
+def test_every_cell_can_be_reached_and_read(chromium: Browser, address: str) -> None:
+    """Text stands out from its ground (4.5 : 1) in both dresses; what is clicked can be focused."""
+    contrast = """(() => {
+      const light = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
+        .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, part, place) => sum + part * [0.2126, 0.7152, 0.0722][place], 0);
+      const ground = light(getComputedStyle(document.body).backgroundColor);
+      return [...document.querySelectorAll("td a, .notes, .caption, .off, nav a, .state, figcaption, svg text")]
+        .map((part) => light(getComputedStyle(part)[part.closest("svg") ? "fill" : "color"]))
+        .reduce((least, own) => Math.min(least, (Math.max(own, ground) + .05) / (Math.min(own, ground) + .05)), 99);
+    })()"""
+    for dark in (False, True):
+        with chromium.open(address, 1280, dark=dark) as tab:
+            assert tab.evaluate(contrast) >= 4.5
+            assert tab.evaluate("[...document.querySelectorAll('td a, figure img')].every(part => part.tabIndex === 0)")

@@ -1,0 +1,231 @@
+"""The slurm profile on a real SLURM, started for these tests, with made-up GPUs."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+from support import smoke_workspace
+from support.slurm_cluster import Cluster, cluster, missing, wait
+from support.standin import Repository
+from support.workspace import cloned, copied, environment, run
+
+from rtm.cli.forkserver import running
+from rtm.config import load
+
+QUICK = ("--slurm-init-seconds-before-status-checks", "3", "--max-status-checks-per-second", "5")
+NAME = "shells_imle_rtm"
+CHECKPOINT = Path(f"smoke/checkpoints/{NAME}/seed0.safetensors")
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Cluster]:
+    if told := missing():
+        if os.environ.get("REQUIRE_SLURM"):
+            pytest.fail(told)
+        pytest.skip(told)
+    with cluster() as started:
+        yield started
+
+
+class Site:
+    """A folder with the workflow, from which jobs are submitted."""
+
+    def __init__(self, folder: Path, slurm: Cluster) -> None:
+        self.folder, self.slurm = folder, slurm
+        own, theirs = environment(folder), slurm.environment
+        path = f"{folder / 'bin'}:{slurm.folder / 'bin'}:{own['PATH']}"
+        self.environment = {**own, "SLURM_CONF": theirs["SLURM_CONF"], "PATH": path, "OMP_NUM_THREADS": "1"}
+
+    def submit(self, *targets: object) -> subprocess.Popen[bytes]:
+        command = ["snakemake", "--profile", "slurm", *QUICK, "--", *map(str, targets)]
+        with open(self.folder / "told.txt", "ab") as told:
+            return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=told, stderr=told)
+
+    def told(self) -> str:
+        return (self.folder / "told.txt").read_text()
+
+    def until(self, condition: Callable[[], object], seconds: float = 150) -> None:
+        queue = f"{self.slurm.ask('squeue', '--states=all')}\n"
+        assert wait(lambda: bool(condition()), seconds), self.told()[-5000:] + queue
+
+    def job(self, number: int) -> str:
+        """Its state and why."""
+        return self.slurm.ask("squeue", f"--job={number}", "--states=all", "-h", "-o", "%T %r")
+
+    def update(self, number: int, *changes: str) -> None:
+        self.slurm.ask("scontrol", "update", f"JobId={number}", *changes)
+
+
+class Training(Site):
+    """Two processes that train for a while; a step takes longer than it needs to."""
+
+    @classmethod
+    def prepare(cls, folder: Path, slurm: Cluster) -> "Training":
+        scales = copied(folder) / "params/scales.yaml"
+        content = yaml.safe_load(scales.read_text())
+        content["scales"]["smoke"]["overrides"]["recipes"]["fewshot_imle"] = {
+            "training": {"epochs": 90, "save_every": 10_000},
+            "resources": {"processes": 2},
+        }
+        scales.write_text(yaml.safe_dump(content, sort_keys=False))
+        with chdir(folder):
+            smoke_workspace.fetch(load("smoke"))
+        return cls(folder, slurm)
+
+    def slow(self) -> None:
+        loop = self.folder / "rtm/training/loop.py"
+        step = "numbers = self.method.step(self.done)"
+        assert step in loop.read_text()
+        loop.write_text(loop.read_text().replace(step, f"time.sleep(0.25); {step}"))
+
+    def steps(self) -> list[int]:
+        logs = self.folder.glob(f"smoke/runs/{NAME}/*/log.jsonl")
+        return [json.loads(line)["step"] for log in logs for line in log.read_text().splitlines()]
+
+    def goes_on(self) -> None:
+        """Until it has written more lines into its log."""
+        before = len(self.steps())
+        self.until(lambda: len(self.steps()) > before + 1)
+
+    def meets_its_walltime(self, number: int) -> None:
+        """The signal comes, it saves itself and waits in the queue under the same number."""
+        passed = self.slurm.ask("squeue", f"--job={number}", "-h", "-o", "%M")
+        self.update(number, f"TimeLimit={int(passed.split(':')[0]) + 2}")
+        self.until(lambda: self.job(number) == "PENDING BeginTime")
+
+    def may_start_again(self, number: int) -> None:
+        """At once: SLURM would wait for two minutes."""
+        time.sleep(3)
+        self.update(number, "StartTime=now", "TimeLimit=6")
+
+    def stopped_at(self) -> int:
+        """The step of the last save, from the job's own log."""
+        told = (self.folder / f"smoke/logs/train/{NAME}/seed0.log").read_text()
+        return int(told.split("saved itself at step ")[1].split()[0])
+
+
+@pytest.fixture(scope="module")
+def readme(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, subprocess.Popen[bytes]]]:
+    """The README's command in a fresh clone, beside the other tests: most of the time it waits."""
+    site = Site(cloned(tmp_path_factory.mktemp("clone")), slurm)
+    (site.folder / "bin").mkdir()
+    dvc = site.folder / "bin/dvc"
+    dvc.write_text("#!/bin/sh\ntouch dvc_was_called\nexit 1\n")
+    dvc.chmod(0o755)
+    site.environment |= {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}  # no internet
+    with running(site.environment, site.folder) as site.environment:  # spares the jobs their imports
+        process = site.submit("smoke/reports/tab_cifar10.tex")
+        yield site, process
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.usefixtures("readme")
+def test_a_training_survives(tmp_path: Path, slurm: Cluster) -> None:
+    """A cancelled job, two walltimes, a killed snakemake and its orphan, a lost controller: no bit differs."""
+    site = Training.prepare(tmp_path, slurm)
+    site.slow()
+    first = site.submit(CHECKPOINT)
+    site.goes_on()
+    job = int(site.told().split("SLURM jobid ")[1].split()[0])
+    slurm.ask("scancel", str(job))
+    site.until(lambda: site.told().count("submitted with SLURM jobid") == 2)
+    assert f"SLURM-job '{job}' failed, SLURM status is: 'CANCELLED'" in site.told()
+    assert "saved itself at step" in site.told()  # the end of the job's own log
+    second = int(site.told().split("SLURM jobid ")[-1].split()[0])
+    site.goes_on()
+    assert min(site.steps()[-2:]) > 20  # not from the beginning
+    site.meets_its_walltime(second)
+    stops = [site.stopped_at()]
+    assert first.poll() is None  # nothing that concerns Snakemake
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    site.may_start_again(second)
+    again = site.submit(CHECKPOINT)
+    site.until(lambda: site.told().count("submitted with SLURM jobid") == 3)
+    third = int(site.told().split("SLURM jobid ")[-1].split()[0])
+    assert f"--dependency=afterany:{second}" in site.told()
+    site.goes_on()
+    assert site.job(third) == "PENDING Dependency"
+    assert f"{NAME}/0 " in (table := run(tmp_path, "rtm", "status", "--scale", "smoke", given=site.environment))
+    assert "running" in next(line for line in table.splitlines() if NAME in line)
+    with slurm.without_controller():
+        time.sleep(30)
+    site.meets_its_walltime(second)
+    stops.append(site.stopped_at())
+    site.may_start_again(second)
+    assert again.wait(timeout=300) == 0, site.told()[-5000:]
+    assert site.steps() == sorted(site.steps())  # no step twice: nothing was lost
+    assert 0 < stops[0] < stops[1] < 540
+    assert_undisturbed(site, tmp_path / "undisturbed")
+    made = json.loads((tmp_path / f"smoke/lineage/train/{NAME}/seed0.json").read_text())["made"]
+    assert made["slurm_jobs"] == [str(job), str(second)] and made["slices"] == 4
+
+
+def assert_undisturbed(site: Training, folder: Path) -> None:
+    """The same weights, to the bit, as from one run of two processes."""
+    folder.mkdir()
+    whole = Training.prepare(folder, site.slurm)
+    run(folder, "rtm", "train", NAME, "--scale", "smoke", given=whole.environment)
+    one, other = load_file(folder / CHECKPOINT), load_file(site.folder / CHECKPOINT)
+    assert one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
+
+
+def test_an_impossible_request_is_refused(tmp_path: Path, slurm: Cluster) -> None:
+    site = Site(copied(tmp_path), slurm)
+    recipes = tmp_path / "params/recipes.yaml"
+    asked, impossible = "gpus: 4, cpus: 32, mem_gb: 128", "gpus: 16, cpus: 32, mem_gb: 128"
+    recipes.write_text(recipes.read_text().replace(asked, impossible))
+    assert site.submit("reports/tab_cifar10.tex").wait(timeout=120) == 1
+    assert "asks for one node with 16 h100 GPUs, 32 cores and 128 GB, and no node has that" in site.told()
+    assert "the largest: 8 GPUs, 64 cores, 500 GB" in site.told() and "submitted" not in site.told()
+    assert not (tmp_path / "data").exists()  # before anything is fetched
+
+
+def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: Cluster) -> None:
+    """With jobs that only stand in: each rule's GPUs, and a job that may not be put back into the queue."""
+    finished = Repository.create(tmp_path / "finished")
+    finished.run("rtm", "everything")
+    finished.commit("everything")
+    clone = finished.clone(tmp_path / "clone")
+    for folder in ("data", "weights", "features", "checkpoints"):
+        shutil.copytree(finished.folder / folder, clone.folder / folder)
+    clone.change("experiments", lambda entries: entries["cifar10_imle_rtm"].update(mapper="rtm_16_2"))
+    (clone.folder / "stop").touch()
+    clone.environment |= {"SLURM_CONF": slurm.environment["SLURM_CONF"]}
+    clone.environment["PATH"] = f"{slurm.folder / 'bin'}:{clone.environment['PATH']}"
+    told = clone.run("snakemake", "--profile", "slurm", *QUICK, "reports/tab_cifar10.tex")
+    assert clone.ran() == [
+        "evaluate/cifar10_imle_rtm/paper/seed0",
+        "latency/cifar10_imle_rtm",
+        "sample/cifar10_imle_rtm/seed0",
+        "summary/cifar10_imle_rtm",
+        "table/tab_cifar10",
+        *["train/cifar10_imle_rtm/seed0"] * 2,  # stopped once
+    ], told
+    stages = ["train/cifar10_imle_rtm/seed0", "evaluate/cifar10_imle_rtm/paper/seed0", "latency/cifar10_imle_rtm"]
+    stages += ["summary/cifar10_imle_rtm", "table/tab_cifar10"]
+    receipts = {stage: json.loads((clone.folder / f"lineage/{stage}.json").read_text())["made"] for stage in stages}
+    assert [stage for stage, made in receipts.items() if "slurm_job" in made] == stages[:3]
+    assert receipts[stages[0]]["gpus"] == "0,1,2,3"  # four H100s and their cores, from params/recipes.yaml
+    assert "threads: 32" in told
+    assert clone.planned("reports/tab_cifar10.tex") == []
+
+
+def test_the_command_of_the_readme(readme: tuple[Site, subprocess.Popen[bytes]]) -> None:
+    site, process = readme
+    assert process.wait(timeout=500) == 0, site.told()[-5000:]
+    assert r"\toprule" in (site.folder / "smoke/reports/tab_cifar10.tex").read_text()
+    receipts = (site.folder / "smoke/lineage").glob("*/*_imle_*/**/*.json")
+    made = {path.parts[-3]: json.loads(path.read_text())["made"] for path in receipts}
+    assert all("slurm_job" in each for each in made.values()) and made
+    assert not (site.folder / "dvc_was_called").exists()

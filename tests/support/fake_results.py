@@ -1,0 +1,62 @@
+"""Made-up results on disk, as the evaluation would have written them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtm.config import Config
+from rtm.core.files import write_json, write_text
+from rtm.core.layout import Layout
+from rtm.reports.summary import write_summary
+
+Sections = Mapping[str, Mapping[str, float]]
+
+
+def write_results(config: Config, layout: Layout, name: str, sections: Sections, spread: float = 0.0) -> None:
+    """`sections` as in a summary: what is given is measured, the rest is 0.5; `spread` tells the seeds apart."""
+    experiment = config.experiment(name)
+    offsets = np.linspace(-spread, spread, len(experiment.seeds)) if len(experiment.seeds) > 1 else [0.0]
+    default = dict.fromkeys(("fid", "is", "is_std", "precision", "recall", "density", "coverage"), 0.5)
+    for protocol in experiment.recipe.evaluation.protocols:
+        for seed, offset in zip(experiment.seeds, offsets, strict=True):
+            metrics = {}
+            for variant in experiment.variants:
+                section = protocol if variant == "native" else f"{protocol}_{variant}"
+                given = default | dict(sections.get(section, {}))
+                metrics[variant] = {metric: value * (1 + float(offset)) for metric, value in given.items()}
+            file = {"experiment": name, "protocol": protocol, "seed": seed, "samples": 10, "metrics": metrics}
+            write_json(layout.metrics(name, protocol, seed), file | {"provenance": {"checkpoint": f"{name}-{seed}"}})
+    sweep = {f"H{H}": sections.get(f"latency_H{H}", {}).get("time_ms", 1.0) for H in experiment.sweep}
+    latency = {"time_ms": 1.0, "mapper_parameters": 1000.0} | dict(sections.get("latency", {}))
+    write_json(layout.latency(name), {"experiment": name, "batch": 1, "device": "cpu", "sweep": sweep, **latency})
+    write_summary(config, layout, name)
+
+
+def write_gallery(config: Config, layout: Layout, name: str, samples: int = 80) -> None:
+    """Pictures that tell their place: brightness by index, a colour by experiment."""
+    experiment = config.experiment(name)
+    resolution = experiment.dataset.resolution
+    ramp = np.linspace(0, 1, resolution)
+    shade = ramp[:, None, None] * ramp[None, :, None] * np.array([1.0, 0.6, 0.3])
+
+    def pictures(*shape: int) -> NDArray[np.uint8]:
+        level = np.linspace(0.2, 1, int(np.prod(shape))).reshape(*shape, 1, 1, 1)
+        picture: NDArray[np.uint8] = np.round(255 * (0.7 * level * shade + 0.3 * ("rtm" in name))).astype(np.uint8)
+        return picture
+
+    path = layout.gallery(name, experiment.seeds[0])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    queries = np.round(255 * np.broadcast_to(shade, (16, *shade.shape))).astype(np.uint8)
+    np.savez(path, samples=pictures(samples), slerp=pictures(6, 15), queries=queries, neighbours=pictures(16, 8))
+
+
+def write_curves(config: Config, layout: Layout, name: str, rows: int = 100) -> None:
+    for seed in config.experiment(name).seeds:
+        step = np.arange(1, rows + 1)
+        rejected = [f"{0.5 / (1 + number):.4f}" if number % 10 == 0 else "" for number in step]
+        fids = [f"{100 / number:.4f},0.7,0.6" if number % 25 == 0 else ",," for number in step]
+        losses = [f"{s},{s * 0.3},{2 / s**0.5 + 0.01 * seed},0.002,{s // 10}" for s in step]
+        lines = [",".join(row) for row in zip(losses, rejected, fids, strict=True)]
+        header = "step,seconds,loss,lr,rounds,rejected,fid,precision,recall"
+        write_text(layout.curve(name, seed), "\n".join([header, *lines]) + "\n")

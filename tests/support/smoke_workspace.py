@@ -1,0 +1,53 @@
+"""A workspace with a smoke-scale experiment: few images, an untrained classifier, seconds of training."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from rtm.config import Config, Experiment, load
+from rtm.data.datasets import Images
+from rtm.data.prepare import prepare
+from rtm.lineage.receipts import recorded
+from rtm.methods.base import Setting
+from rtm.methods.registry import build_method
+from rtm.models.digits import DigitClassifier
+from rtm.pipeline.graph import jobs
+from rtm.training.loop import Run
+from support import PARAMS
+
+
+def experiment(name: str, **training: object) -> Experiment:
+    chosen = load("smoke", PARAMS).experiments[name]
+    changed = chosen.recipe.training.model_copy(update=training)
+    return replace(chosen, recipe=chosen.recipe.model_copy(update={"training": changed}))
+
+
+def setting(folder: Path, chosen: Experiment, seed: int = 0) -> Setting:
+    images, weights = folder / "images.npy", folder / "classifier.safetensors"
+    if not images.exists():
+        prepare("toy", chosen.dataset, images)
+        _save_classifier(weights)
+    return Setting(chosen, seed, Images(images), weights, torch.device("cpu"))
+
+
+def run(folder: Path, chosen: Experiment, name: str = "run") -> Run:
+    chosen_setting = setting(folder, chosen)
+    return Run(build_method(chosen_setting), chosen_setting, folder / name)
+
+
+def fetch(config: Config) -> None:
+    """What trainings on shells need, in this folder: few images, and a network that has learnt nothing."""
+    layout, graph = config.layout, jobs(config)
+    for dataset in ("digits", "shells"):
+        with recorded(graph[f"fetch/{dataset}"]):
+            prepare(dataset, config.params.datasets[dataset], layout.images(dataset))
+    with recorded(graph["fetch/digit_classifier"]):
+        _save_classifier(layout.weights("digit_classifier"))
+
+
+def _save_classifier(weights: Path) -> None:
+    weights.parent.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    save_file(DigitClassifier().state_dict(), weights)

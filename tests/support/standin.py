@@ -1,0 +1,253 @@
+"""A small repository with the real rules, stages and lineage, whose verbs only write a few bytes.
+
+Staleness is about what runs and what does not: every verb appends its job to `ran.txt`, and its outputs are a
+function of the values, the code and the files it reads.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from support import ROOT, TESTS
+
+REAL = ("core", "config", "lineage", "pipeline")  # rooms, and modules of others
+REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "methods/__init__", "methods/registry"]
+REAL_MODULES += ["training/__init__", "training/runs", "training/unfinished"]
+FUNCTION = "def {name}():\n    return 1\n\n\n"
+STUBS = {  # module: what its code stands on, and the functions that the pipeline names as entries
+    "models/mappers": ("", ["refine"]),
+    "training/loop": ("from rtm.models.mappers import refine\n", ["Run"]),
+    "methods/imle/method": ("from rtm.models.mappers import refine\n", ["build_generator", "build_method"]),
+    "methods/stylegan2/method": ("", ["build_generator"]),
+    "models/sampling": ("", ["write_samples", "measure_latency"]),
+    "metrics/gallery": ("", ["write_gallery"]),
+    "models/digits": ("", ["train_digit_classifier"]),
+    "data/prepare": ("", ["prepare"]),
+    "data/weights": ("", ["convert"]),
+    "metrics/evaluate": ("", ["write_reference", "write_metrics", "extractor_of"]),
+    "metrics/foreign": ("", ["write_foreign"]),
+    "reports/summary": ("", ["write_summary"]),
+    "reports/tables": ("", ["render_table"]),
+    "reports/figures": ("", ["render_figure"]),
+    "reports/html": ("", ["write_page"]),
+}
+EXPERIMENTS = {
+    "cifar10_imle_mlp": {"recipe": "cifar10_imle", "mapper": "mlp8"},
+    "cifar10_imle_rtm": {"recipe": "cifar10_imle", "mapper": "rtm_16_1"},
+    "celebahq_imle_rtm": {"recipe": "celebahq_imle", "mapper": "rtm_16_2", "seeds": [0, 1]},
+}
+DEMO = {
+    "digits_mlp": {"recipe": "digits_imle", "mapper": "digits_mlp8"},
+    "digits_rtm": {"recipe": "digits_imle", "mapper": "digits_rtm", "sweep": [4, 8]},
+}
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+class Repository:
+    """A git and DVC repository in a folder of its own, with the commands a user would type."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": f"{folder}:{TESTS}",
+            "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(folder.parent / "home"),
+            "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org",
+            "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }  # fmt: skip
+
+    @classmethod
+    def create(cls, folder: Path) -> "Repository":
+        for path in ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore"):
+            write(folder / path, (ROOT / path).read_text())
+        for path in ("workflow", "params", *(f"rtm/{room}" for room in REAL)):
+            shutil.copytree(ROOT / path, folder / path, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in REAL_MODULES:
+            write(folder / f"rtm/{name}.py", (ROOT / f"rtm/{name}.py").read_text())
+        for module, (uses, functions) in STUBS.items():
+            body = "".join(FUNCTION.format(name=name) for name in functions)
+            used = "print(refine())\n" if uses else ""
+            write(folder / f"rtm/{module}.py", f"{uses}\n\n{body}{used}")
+        write(folder / "rtm/pipeline/devices.py", "def check_devices(*_):\n    return True\n")
+        write(folder / "rtm/reports/templates/table.tex.j2", "a table\n")
+        write(folder / "rtm/reports/web/page.html.j2", "a page\n")
+        (folder / "profiles").symlink_to("workflow/profiles")
+        (folder / "slurm").symlink_to("workflow/profiles/slurm")
+        write(folder / "bin/rtm", f'#!/bin/sh\nexec {sys.executable} {Path(__file__)} "$@"\n')
+        (folder / "bin/rtm").chmod(0o755)
+        write(folder / ".dvc/config", (ROOT / ".dvc/config").read_text())
+        write(folder / ".dvc/.gitignore", (ROOT / ".dvc/.gitignore").read_text())
+        repository = cls(folder)
+        repository.shrink_params()
+        repository.run("git", "init", "-q", "-b", "main")
+        repository.run("rtm", "lineage", "dvc")
+        repository.commit("start")
+        return repository
+
+    def shrink_params(self) -> None:
+        columns = [{"title": "FID", "metric": "fid"}]
+        table = {"title": "T", "label": "t", "caption": "C", "protocol": "paper", "columns": columns}
+
+        def rows(*names: str) -> list[dict[str, str]]:
+            return [{"title": name, "experiment": name} for name in names]
+
+        def scale(root: str, experiments: str, *tables: str) -> dict[str, Any]:
+            return {"root": root, "shared": "", "experiments": experiments, "tables": list(tables), "figures": []}
+
+        published = [{"title": "Somebody", "published": "somebody"}, *rows("celebahq_imle_rtm")]
+        tables = {
+            "tab_cifar10": {**table, "groups": [{"rows": rows("cifar10_imle_mlp", "cifar10_imle_rtm")}]},
+            "tab_celebahq": {**table, "groups": [{"rows": published}]},
+            "tab_digits": {**table, "protocol": "digits", "groups": [{"rows": rows("digits_mlp", "digits_rtm")}]},
+        }
+        scales = {"paper": scale("", "experiments", "tab_cifar10", "tab_celebahq")}
+        scales["demo"] = scale("demo", "demo", "tab_digits")
+        self.dump("experiments", EXPERIMENTS)
+        self.dump("demo", DEMO)
+        self.dump("figures", {})
+        self.dump("published", {"somebody": {"source": "Table 1", "values": {"fid": 2.5}}})
+        self.dump("tables", tables)
+        self.dump("scales", scales)
+
+    def dump(self, section: str, value: Any) -> None:
+        write(self.folder / f"params/{section}.yaml", yaml.safe_dump({section: value}, sort_keys=False))
+
+    def change(self, section: str, edit: Callable[[Any], None]) -> None:
+        """Edit a section of params/ in place."""
+        path = self.folder / f"params/{section}.yaml"
+        content = yaml.safe_load(path.read_text())
+        edit(content[section])
+        write(path, yaml.safe_dump(content, sort_keys=False))
+
+    def run(self, *command: str, fails: bool = False, **environment: str) -> str:
+        """What a command printed; it must fail if and only if that is expected."""
+        done = subprocess.run(
+            command, cwd=self.folder, env={**self.environment, **environment}, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode != 0) == fails, f"{' '.join(command)}\n{done.stdout}"
+        return done.stdout
+
+    def snakemake(self, *targets: str, fails: bool = False) -> str:
+        return self.run("snakemake", "--cores", "all", "--", *targets, fails=fails)
+
+    def planned(self, *targets: str) -> list[str]:
+        """The rules that a dry run would execute, a word for each job."""
+        told = self.run("snakemake", "-n", "--quiet", "host", "--", *(targets or ("all", "demo")))
+        if "Nothing to be done" in told:
+            return []
+        counts = [line.split() for line in told.split("Job stats:")[1].split("total")[0].splitlines()[3:]]
+        rules = [rule for line in counts if line for rule in [line[0]] * int(line[1])]
+        return sorted(rule for rule in rules if rule not in ("all", "demo"))
+
+    def copy(self, folder: Path) -> "Repository":
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return Repository(folder)
+
+    def clone(self, folder: Path) -> "Repository":
+        """As somebody else gets it; DVC's store beside both is the remote."""
+        self.run("git", "clone", "-q", str(self.folder), str(folder))
+        return Repository(folder)
+
+    def commit(self, message: str) -> None:
+        self.run("git", "add", "-A")
+        self.run("git", "commit", "-q", "--allow-empty", "-m", message)
+
+    def ran(self) -> list[str]:
+        """The jobs that ran since this was asked last."""
+        path = self.folder.parent / f"{self.folder.name}.ran"
+        jobs = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return sorted(jobs)
+
+
+def content(job: Any) -> str:
+    """A few bytes that depend on everything that the job reads."""
+    read = [path.read_bytes() for before in job.inputs for path in before.outputs if path.is_file()]
+    read += [
+        path.read_bytes()
+        for before in job.inputs
+        if before.temporary
+        for path in sorted(before.outputs[0].glob("*.npy"))
+    ]
+    return hashlib.sha256(json.dumps(job.params, sort_keys=True).encode() + b"".join(read)).hexdigest()
+
+
+def make(job: Any) -> None:
+    text = content(job)
+    number = int(text[:6], 16) / 1000
+    for path in job.outputs:
+        if job.temporary:
+            write(path / "native.npy", text)
+        elif path.suffix == ".json":
+            write(path, json.dumps({"digits": {"fid": number}}))
+        elif path.name == "sweep.csv":
+            write(path, f"H,digits.fid,digits.precision,digits.recall\n4,{number},0.5,0.5\n8,{number / 2},0.5,0.5\n")
+        elif path.suffix == ".csv":
+            write(path, f"step,loss\n1,{number}\n2,{number / 2}\n")
+        else:
+            write(path, text)
+
+
+def make_all() -> None:
+    """Every job in this process, as if Snakemake had run them."""
+    from rtm.lineage.receipts import recorded
+    from rtm.pipeline.graph import every_job
+
+    ordered = {before.id: before for job in every_job().values() for before in job.upstream()}
+    for job in ordered.values():
+        with recorded(job):
+            make(job)
+    for folder in ("samples", "demo/samples"):
+        shutil.rmtree(folder)
+
+
+def main(verb: str, *words: str) -> None:
+    from rtm.cli.lineage import lineage
+    from rtm.config import load
+    from rtm.core.errors import UserError
+    from rtm.lineage.receipts import recorded
+    from rtm.pipeline.graph import jobs
+
+    try:
+        if verb == "everything":
+            make_all()
+            return
+        if verb == "lineage":
+            reason = words[words.index("--reason") + 1] if "--reason" in words else None
+            lineage([word for word in words if word not in ("--reason", reason)], reason)
+            return
+        options = dict(pairwise(words))
+        names = {"evaluate": "{0}/{--protocol}/seed{--seed}", "reference": "{0}/{1}", "report": "index"}
+        seeded = names.get(verb, "{0}/seed{--seed}" if "--seed" in words else "{0}")
+        job = jobs(load(options["--scale"]))[f"{verb}/{seeded.format(*words, **options)}"]
+        with recorded(job) as recording:
+            recording.facts["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
+            with open(Path.cwd().parent / f"{Path.cwd().name}.ran", "a") as file:
+                file.write(f"{job.id}\n")
+            if verb == "train" and Path("stop").exists():
+                Path("stop").unlink()
+                sys.exit(75)  # as before its walltime
+            make(job)
+    except UserError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,47 @@
+"""A copy of what the pipeline runs on, to be changed and run in."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from support import ROOT
+
+PARTS = ("Snakefile", "workflow", "profiles", "slurm", "params", "rtm")
+
+
+def copied(folder: Path) -> Path:
+    for name in PARTS:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def cloned(folder: Path) -> Path:
+    """As a clone is, with what is not committed yet: every file that git knows."""
+    for name in subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).rstrip("\0").split("\0"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
+    return folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """In which a command uses the copy's own rtm, on a narrow screen."""
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(folder),
+        "COLUMNS": "80",
+    }
+
+
+def run(folder: Path, *words: str, given: Mapping[str, str] | None = None) -> str:
+    """What a command prints."""
+    done = subprocess.run(words, cwd=folder, env=given or environment(folder), capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
+    return done.stdout + done.stderr

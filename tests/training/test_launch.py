@@ -1,0 +1,93 @@
+"""`rtm train` as a whole, in a folder of its own: what it does with what it finds there."""
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from support import PARAMS, smoke_workspace
+
+from rtm.cli.lineage import accept
+from rtm.config import Config, load
+from rtm.core.errors import UserError
+from rtm.core.files import read_json
+from rtm.lineage.meaning import meaning
+from rtm.lineage.receipts import Ledger, State
+from rtm.pipeline.graph import Job, jobs
+from rtm.training.launch import train_experiment
+from rtm.training.runs import log_rows
+
+NAME = "shells_imle_rtm"
+
+
+@pytest.fixture
+def smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    monkeypatch.chdir(tmp_path)
+    config = load("smoke", PARAMS)
+    smoke_workspace.fetch(config)
+    return config
+
+
+def train(config: Config) -> None:
+    train_experiment(config, config.layout, config.experiment(NAME), 0)
+
+
+def job(config: Config) -> Job:
+    return jobs(config)[f"train/{NAME}/seed0"]
+
+
+def test_a_finished_training_is_not_begun_again(smoke: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    train(smoke)
+    shutil.rmtree("smoke/runs")
+    capsys.readouterr()
+    train(smoke)
+    assert capsys.readouterr().out == f"smoke/train/{NAME}/seed0 is finished; nothing is to be done.\n"
+    assert not Path("smoke/runs").exists() and Ledger().state(job(smoke)) is State.FRESH
+
+
+def test_a_full_disk_is_told(smoke: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(UserError, match=r"The disk of smoke/runs/.* is full; free some space there"):
+        train(smoke)
+
+
+def test_an_unfinished_training_is_told_and_taken_over(
+    smoke: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def begin() -> str:
+        """Start it and stop it at its first look; what is told."""
+        capsys.readouterr()
+        with monkeypatch.context() as patch, pytest.raises(SystemExit):
+            patch.setattr("rtm.training.loop.listen", lambda stop: stop())
+            train(smoke)
+        return capsys.readouterr().err
+
+    assert "unfinished" not in begin()
+    (first,) = Path(f"smoke/runs/{NAME}").iterdir()
+    monkeypatch.setattr(
+        "rtm.lineage.receipts.meaning", lambda entries: meaning(entries) | {"rtm.methods.imle.method": "renamed"}
+    )
+    accept([job(smoke)], "a local name")
+    (second,) = Path(f"smoke/runs/{NAME}").iterdir()
+    assert second != first and f"goes on from {second}" in capsys.readouterr().out
+    train(smoke)
+    assert read_json(job(smoke).receipt)["made"]["accepted"][0]["changes"] == [
+        "code of rtm.methods.imle.method changed"
+    ]
+    steps = [row["step"] for row in log_rows(second / "log.jsonl")]
+    assert steps == sorted(set(steps))  # it went on
+
+    job(smoke).outputs[0].unlink()
+    job(smoke).receipt.unlink()
+    shutil.rmtree(second)
+    begin()
+    monkeypatch.setattr(
+        "rtm.lineage.receipts.meaning", lambda entries: meaning(entries) | {"rtm.methods.imle.method": "another sum"}
+    )
+    told = begin()
+    assert f"{second} holds an unfinished training of this seed at step 1, which is not gone on with" in told
+    assert "code of rtm.methods.imle.method changed. After a refactoring" in told

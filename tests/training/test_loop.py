@@ -1,0 +1,339 @@
+"""The loop: pinned first losses, exact resumption after a kill, the same result from two processes."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from support import PARAMS, TESTS, smoke_workspace
+from torch import Tensor
+
+from rtm.core import distributed
+from rtm.core.errors import UserError
+from rtm.core.files import checkpoint_metadata
+from rtm.methods.registry import build_method
+from rtm.models import sampling
+from rtm.models.generator import draw, load_generator
+from rtm.models.sampling import measure_latency, write_samples
+from rtm.pipeline.devices import check_devices
+from rtm.training.loop import Run, Watch
+from rtm.training.runs import Stopped
+
+IMLE = "shells_imle_rtm"
+
+
+def losses(folder: Path) -> list[float]:
+    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def weights(run: Run) -> dict[str, Tensor]:
+    return run.ema.state_dict()
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last"), [("shells_imle_rtm", 2.027492, 2.140494), ("shells_imle_mlp", 2.256735, 2.300214)]
+)
+def test_the_first_losses_are_pinned(tmp_path: Path, name: str, first: float, last: float) -> None:
+    smoke_workspace.run(tmp_path, smoke_workspace.experiment(name)).train()
+    assert [losses(tmp_path / "run")[0], losses(tmp_path / "run")[-1]] == pytest.approx([first, last], rel=1e-3)
+
+
+def test_training_reduces_the_loss(tmp_path: Path) -> None:
+    smoke_workspace.run(tmp_path, smoke_workspace.experiment(IMLE, epochs=20, lr=5e-3, warmup=0)).train()
+    found = losses(tmp_path / "run")
+    assert found[-1] < 0.7 * found[0]
+
+
+def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
+    chosen = smoke_workspace.experiment(IMLE)
+    finished = smoke_workspace.run(tmp_path, chosen)
+    finished.train()
+    log = (tmp_path / "run/log.jsonl").read_text()
+    again = smoke_workspace.run(tmp_path, chosen)
+    assert again.done == chosen.steps()
+    again.train()
+    assert (tmp_path / "run/log.jsonl").read_text() == log and same(weights(finished), weights(again))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGURG, signal.SIGINT])
+def test_a_stop_saves_and_the_same_command_goes_on_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    chosen = smoke_workspace.experiment(IMLE, epochs=10, save_every=1000)
+    whole = smoke_workspace.run(tmp_path, chosen, "whole")
+    whole.train()
+    stopped = smoke_workspace.run(tmp_path, chosen, "stopped")
+    step = stopped.method.step
+
+    def interrupted(at: int) -> dict[str, Tensor | float]:
+        os.kill(os.getpid(), number)
+        return step(at)
+
+    monkeypatch.setattr(stopped.method, "step", interrupted)
+    with pytest.raises(Stopped, match=r"saved itself at step 1 of .*; the same command goes on"):
+        stopped.train()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a second Ctrl-C ends it at once
+    assert 0 < stopped.done < chosen.steps()
+    resumed = smoke_workspace.run(tmp_path, chosen, "stopped")
+    assert resumed.done == stopped.done
+    resumed.train()
+    assert same(weights(whole), weights(resumed))
+    assert losses(tmp_path / "whole")[-1] == losses(tmp_path / "stopped")[-1]
+
+
+KILLED = """
+import json, sys
+from support import smoke_workspace
+from pathlib import Path
+folder, name, length = sys.argv[1:]
+experiment = smoke_workspace.experiment(name, save_every=3, **json.loads(length))
+smoke_workspace.run(Path(folder), experiment, "killed").train()
+"""
+
+
+def kill_after_a_save(folder: Path, *arguments: str) -> None:
+    state = folder / "killed/state.pt"
+    before = state.stat().st_mtime_ns if state.exists() else 0
+    here = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder), *arguments], env=here)
+    while not (state.exists() and state.stat().st_mtime_ns > before):
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("name", "length"), [(IMLE, {"epochs": 20}), ("afhq_stylegan2_ada_rtm", {"steps": 40})], ids=["imle", "gan"]
+)
+def test_two_kills_change_no_bit(tmp_path: Path, name: str, length: dict[str, int]) -> None:
+    chosen = smoke_workspace.experiment(name, save_every=3, **length)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    whole = smoke_workspace.run(tmp_path, chosen, "whole")
+    whole.train()
+    for _ in range(2):
+        kill_after_a_save(tmp_path, name, json.dumps(length))
+    last = smoke_workspace.run(tmp_path, chosen, "killed")
+    assert 0 < last.done < chosen.steps()
+    last.train()
+    torch.set_num_threads(threads)
+    assert same(weights(whole), weights(last))
+    assert same(whole.method.networks.state_dict(), last.method.networks.state_dict())
+
+
+def test_processes_at_different_steps_end_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = smoke_workspace.experiment(IMLE)
+    asked: list[str] = []
+
+    def locked(flag: bool, device: torch.device) -> bool:
+        asked.append("wait for the lock")
+        return flag
+
+    monkeypatch.setattr(distributed, "any_of", locked)
+    monkeypatch.setattr(distributed, "gather", lambda step: [step, step + 2])
+    monkeypatch.setattr(Run, "_load", lambda run: asked.append("load"))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/state.pt").touch()
+    with pytest.raises(UserError, match=r"read different saves of .* \(steps \[0, 2\]\)"):
+        smoke_workspace.run(tmp_path, chosen)
+    assert asked == ["wait for the lock", "load"]
+
+
+def test_a_state_that_cannot_be_read_costs_one_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = smoke_workspace.experiment(IMLE, save_every=2)
+    whole = smoke_workspace.run(tmp_path, chosen)
+    whole.train()
+    state, previous = tmp_path / "run/state.pt", tmp_path / "run/state.prev.pt"
+    os.truncate(state, 50_000)
+    resumed = smoke_workspace.run(tmp_path, chosen)
+    assert resumed.done == chosen.steps() - 2
+    assert f"{state} cannot be read; going on from step {resumed.done}, {previous}." in capsys.readouterr().err
+    resumed._save()
+    assert torch.load(previous, weights_only=True)["done"] == resumed.done  # never the broken one
+    resumed.train()
+    assert same(weights(whole), weights(resumed))
+    assert [torch.load(path, weights_only=True)["done"] for path in (state, previous)] == [6, 4]
+    for path in (state, previous):
+        os.truncate(path, 10)
+    with pytest.raises(UserError, match=r"Neither .*state\.pt nor .*state\.prev\.pt can be read; .* delete both"):
+        smoke_workspace.run(tmp_path, chosen)
+    state.unlink()
+    previous.unlink()
+    assert smoke_workspace.run(tmp_path, chosen).done == 0
+
+
+PARALLEL = """
+import sys
+from support import smoke_workspace
+from pathlib import Path
+from rtm.core import distributed
+from rtm.models import sampling
+distributed.start(use_gpu=False)
+experiment = smoke_workspace.experiment("shells_imle_rtm", epochs=4, save_every=5)
+run = smoke_workspace.run(Path(sys.argv[1]), experiment, "parallel")
+run.train()
+distributed.stop()
+"""
+
+
+def test_two_processes_train_as_one(tmp_path: Path) -> None:
+    chosen = smoke_workspace.experiment(IMLE, epochs=4, save_every=5)
+    single = smoke_workspace.run(tmp_path, chosen, "single")
+    single.train()
+    script = tmp_path / "parallel.py"
+    script.write_text(PARALLEL)
+    here = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), str(tmp_path)]
+    subprocess.run([sys.executable, *command], env=here, check=True, capture_output=True)
+    parallel = smoke_workspace.run(tmp_path, chosen, "parallel")
+    assert parallel.done == chosen.steps()
+    assert losses(tmp_path / "parallel") == pytest.approx(losses(tmp_path / "single"), rel=1e-4)
+    for name, tensor in weights(single).items():
+        torch.testing.assert_close(weights(parallel)[name], tensor, rtol=1e-3, atol=1e-5)
+
+
+def test_averaged_gradients_lie_in_memory_as_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fused optimiser takes both as they lie, and would update the wrong weights."""
+    network = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network(torch.rand(2, 3, 8, 8)).square().sum().backward()
+    before = network.weight.grad.clone()
+    monkeypatch.setattr(distributed, "world", lambda: 2)
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda flat: flat.mul_(2))
+    distributed.average_gradients([network])
+    assert torch.equal(network.weight.grad, before)
+    assert network.weight.grad.stride() == network.weight.stride() != network.weight.contiguous().stride()
+
+
+def test_divergence_is_named_and_not_saved(tmp_path: Path) -> None:
+    diverging = smoke_workspace.run(
+        tmp_path, smoke_workspace.experiment(IMLE, epochs=30, lr=1e30, warmup=0, save_every=1)
+    )
+    with pytest.raises(UserError, match=r"shells_imle_rtm diverged at step \d+"):
+        diverging.train()
+    state = tmp_path / "run/state.pt"
+    if state.exists():
+        saved = torch.load(state, weights_only=True)["networks"]
+        assert all(tensor.isfinite().all() for tensor in saved.values())
+
+
+def test_missing_gpus_are_refused_at_once() -> None:
+    from rtm.config import load
+
+    paper = load("paper", PARAMS).experiments["cifar10_imle_rtm"]
+    if torch.cuda.device_count() < 4:
+        with pytest.raises(UserError, match=r"needs 4 h100 GPUs for about 336 hours.*snakemake --profile slurm x"):
+            check_devices(paper.name, paper.recipe.resources, Path("x"))
+    assert check_devices(IMLE, smoke_workspace.experiment(IMLE).recipe.resources, Path("x")) is False
+
+
+def test_one_depth_has_one_latency(tmp_path: Path) -> None:
+    chosen = replace(smoke_workspace.experiment(IMLE), sweep=(1, 2))  # trained with 2
+    smoke_workspace.run(tmp_path, chosen).export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
+    measured = measure_latency(chosen, tmp_path / "w.safetensors")
+    assert measured["sweep"].keys() == {"H1", "H2"} and measured["sweep"]["H2"] == measured["time_ms"]
+
+
+def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
+    chosen = smoke_workspace.experiment(IMLE)
+    run = smoke_workspace.run(tmp_path, chosen)
+    run.train()
+    run.export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {"experiment": IMLE})
+    assert checkpoint_metadata(tmp_path / "w.safetensors") == {"experiment": IMLE}
+    assert (
+        (tmp_path / "curve.csv")
+        .read_text()
+        .startswith("step,seconds,images_per_second,memory_gb,loss,lr,rounds,epsilon,rejected,match_mean")
+    )
+    generator = load_generator(chosen, tmp_path / "w.safetensors", torch.device("cpu"))
+    together = draw(generator, chosen, 0, torch.arange(5))
+    assert together.shape == (5, 8, 8, 3) and together.dtype == torch.uint8
+    alone = draw(generator, chosen, 0, torch.tensor([3]))
+    assert (together[3].int() - alone[0].int()).abs().max() <= 1  # a batch of another size may round otherwise
+    with pytest.raises(UserError, match="does not fit"):
+        load_generator(smoke_workspace.experiment("shells_imle_mlp"), tmp_path / "w.safetensors", torch.device("cpu"))
+    with pytest.raises(UserError, match="dvc pull"):
+        load_generator(chosen, tmp_path / "absent.safetensors", torch.device("cpu"))
+
+
+def test_two_samplers_at_once_leave_whole_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = smoke_workspace.experiment(IMLE)
+    smoke_workspace.run(tmp_path, chosen).export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
+    folder, write_variant = tmp_path / "samples/seed0", sampling._write_variant
+
+    def sample() -> None:
+        write_samples(chosen, tmp_path / "w.safetensors", folder, 0)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError
+
+    def with_another_beside_it(*given: Any) -> None:
+        """Another one begins in the middle of this one, and then fails."""
+        write_variant(*given)
+        monkeypatch.setattr(sampling, "_write_variant", fails)
+        with pytest.raises(RuntimeError):
+            sample()
+        monkeypatch.setattr(sampling, "_write_variant", write_variant)
+
+    sample()
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    left = folder.with_name(".seed0.host.1.tmp")
+    left.mkdir()
+    os.utime(left, (0, 0))
+    monkeypatch.setattr(sampling, "_write_variant", with_another_beside_it)
+    sample()
+    assert whole and {path.name: path.read_bytes() for path in folder.iterdir()} == whole
+    assert [path.name for path in folder.parent.iterdir()] == ["seed0"]
+
+
+def test_the_selected_weights_are_those_that_scored_best(tmp_path: Path) -> None:
+    seen: list[dict[str, Tensor]] = []
+    scores = [3.0, 1.0, 2.0]  # after steps 2, 4 and 6
+
+    def measure(generator: torch.nn.Module) -> dict[str, float]:
+        seen.append({name: tensor.clone() for name, tensor in generator.state_dict().items()})
+        return {"fid": scores[len(seen) - 1]}
+
+    setting = smoke_workspace.setting(tmp_path, smoke_workspace.experiment(IMLE))
+    run = Run(build_method(setting), setting, tmp_path / "run", Watch(2, measure, selects=True))
+    run.train()
+    run.export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
+    assert checkpoint_metadata(tmp_path / "w.safetensors") == {"selected_step": 4, "selection_score": 1.0}
+    assert same(load_file(tmp_path / "w.safetensors"), seen[1]) and not same(seen[1], seen[2])
+    assert Run(build_method(setting), setting, tmp_path / "run").best["step"] == 4  # it is in the state
+    curve = [row for row in csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()) if row["fid"]]
+    assert [(row["step"], row["fid"]) for row in curve] == [("2", "3.0"), ("4", "1.0"), ("6", "2.0")]
+    assert all(row["loss"] for row in curve)
+
+
+def test_a_watched_run_keeps_its_last_weights(tmp_path: Path) -> None:
+    setting = smoke_workspace.setting(tmp_path, smoke_workspace.experiment(IMLE))
+    alone = Run(build_method(setting), setting, tmp_path / "alone")
+    watch = Watch(2, lambda generator: {"fid": float(len(list(generator.parameters())))}, selects=False)
+    watched = Run(build_method(setting), setting, tmp_path / "watched", watch)
+    for run, name in ((alone, "alone"), (watched, "watched")):
+        run.train()
+        run.export(tmp_path / f"{name}.safetensors", tmp_path / f"{name}.csv", {})
+    assert same(load_file(tmp_path / "alone.safetensors"), load_file(tmp_path / "watched.safetensors"))
+    assert "fid" not in (tmp_path / "alone.csv").read_text()
+
+
+def test_grids_can_be_looked_at(tmp_path: Path) -> None:
+    smoke_workspace.run(tmp_path, smoke_workspace.experiment(IMLE)).train()
+    sheet = np.asarray(Image.open(sorted((tmp_path / "run").glob("grid_*.png"))[0]))
+    assert sheet.shape == (64, 64, 3) and sheet.std() > 0

@@ -1,0 +1,136 @@
+"""One owner a run: a lock that dies with its process, and a look at it before every save."""
+
+import errno
+import fcntl
+import getpass
+import signal
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from support import smoke_workspace
+
+from rtm.core.errors import UserError
+from rtm.core.files import atomic
+from rtm.methods.registry import build_method
+from rtm.training import runs
+from rtm.training.loop import Run
+from rtm.training.runs import book_of, is_trained, listen, log_rows, only_one
+
+HOLDER = """
+import sys
+from pathlib import Path
+from rtm.training.runs import only_one
+with only_one(Path(sys.argv[1])):
+    print("held", flush=True)
+    input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "PATIENCE", 0.0)
+
+
+def test_a_run_has_one_owner(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    with pytest.raises(UserError, match=f"being trained by .*:{process.pid} already"), only_one(tmp_path):
+        pass
+    assert is_trained(tmp_path)
+    process.kill()
+    process.communicate()
+    assert not is_trained(tmp_path)
+    with only_one(tmp_path):
+        pass
+
+
+def test_what_a_killed_owner_left_is_removed_under_the_lock_alone(tmp_path: Path) -> None:
+    left = tmp_path / ".state.pt.host.1.tmp"
+    left.touch()
+    with only_one(tmp_path):
+        assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_no_two_writers_share_a_temporary_name(tmp_path: Path) -> None:
+    """Process numbers are the same on two nodes."""
+    with atomic(tmp_path / "x", "w") as one, atomic(tmp_path / "x", "w") as other:
+        assert one.name != other.name
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_the_owner_in_a_job_is_named_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    with only_one(tmp_path):
+        assert (tmp_path / "lock").read_text().startswith("SLURM job 17 on ")
+
+
+def test_an_owner_that_lost_its_lock_saves_nothing(tmp_path: Path) -> None:
+    setting = smoke_workspace.setting(tmp_path, smoke_workspace.experiment("shells_imle_rtm"))
+    folder = tmp_path / "run"
+    with only_one(folder) as check_owner:
+        (folder / "lock").write_text("somebody:1")
+        run = Run(build_method(setting), setting, folder, check_owner=check_owner)
+        with pytest.raises(UserError, match="taken over"):
+            run.train()
+    assert not (folder / "state.pt").exists()
+    with only_one(folder) as check_owner:
+        check_owner()
+        (folder / "lock").unlink()
+        with pytest.raises(UserError, match="taken over"):
+            check_owner()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    with pytest.raises(UserError, match="cannot lock files"), only_one(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"experiment": "x", "seed": 0, "slices": []}', '{"slices": [{}]}'])
+def test_a_damaged_book_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(UserError, match=r"run\.json is damaged .*; delete it: the training goes on"):
+        book_of(tmp_path)
+
+
+def test_a_run_of_another_user_is_told_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lock").write_text("node7:12")
+
+    def refuse(path: Path, mode: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(runs, "open", refuse, raising=False)  # root may all
+    told = f"is {getpass.getuser()}'s, last trained by node7:12, and cannot be written by you"
+    with pytest.raises(UserError, match=told), only_one(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+def test_a_second_ctrl_c_ends_at_once_but_for_torchruns_own(is_part: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setenv("RANK", "0") if is_part else monkeypatch.delenv("RANK", raising=False)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGURG, signal.SIGINT)}
+    try:
+        listen(lambda: asked.append(True))
+        signal.raise_signal(signal.SIGINT)
+        with nullcontext() if is_part else pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert len(asked) == 1 + is_part
+
+
+def test_a_torn_line_of_the_log_costs_that_line_alone(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    assert log_rows(log) == []
+    log.write_bytes(b'{"step": 1}\n{"step": 2, "lo\x00\x00{"step": 3}\n{"step": 4}\n{"st')
+    assert log_rows(log) == [{"step": 1}, {"step": 4}]
+    assert log_rows(log, 18) == [{"step": 4}]
