@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rtm.core.errors import UserError
+from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import Ledger, State
 from rtm.pipeline import dvc as dvcfile
-from rtm.pipeline.graph import Job, every_job, find
+from rtm.pipeline.graph import every_job, find
 from rtm.training.unfinished import take_over
 
 USAGE = """\
@@ -134,7 +135,7 @@ def tell_cell(words: Sequence[str], row: str, column: str) -> None:
     """Print the chain of one number of a table."""
     from rtm.reports.tracing import trace
 
-    tables = [job for job in _wanted(words) if job.stage == "table"]
+    tables = [job for job in _wanted(words) if job.stage is Stage.TABLE]
     if len(tables) != 1:
         raise UserError("A cell is one of a table: rtm lineage reports/tab_cifar10.tex --cell cifar10_imle_rtm fid.")
     for line in trace(tables[0], row, column):

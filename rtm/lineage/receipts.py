@@ -23,8 +23,8 @@ from typing import Any
 from rtm.core.errors import UserError
 from rtm.core.files import UNREADABLE, checkpoint_metadata, digest, making, read_json, write_json
 from rtm.core.layout import Layout, saved_states
+from rtm.lineage.job import Job, Stage
 from rtm.lineage.meaning import meaning
-from rtm.pipeline.graph import Job
 
 HASHES = Path(".snakemake/rtm/md5.json")  # md5 by path, size and time: a large file is read once
 JSON = dict[str, Any]
@@ -77,7 +77,8 @@ class Ledger:
         receipt = self.receipt(job)
         if receipt is None:
             return None
-        counts = {str(read)} if job.stage == "train" else receipt["outputs"].keys()
+        steady = receipt["outputs"].keys() - set(map(str, job.volatile))
+        counts = {str(read)} if read in job.volatile else steady
         md5s = [output["md5"] for name, output in receipt["outputs"].items() if name in counts]
         return receipt.get("identity") or _hash(md5s)
 
@@ -169,7 +170,7 @@ class Ledger:
         target = job.outputs[0]
         to_do = (each for each in job.upstream() if each is job or not self._usable(each))
         made = making(target, *(["--notemp"] if job.temporary else []), gpus=any(each.compute.gpus for each in to_do))
-        if job.temporary or not _is_kept(job):
+        if job.temporary or job.keeper == "nobody":
             return f"Make it with `{made}`."
         return {
             State.FRESH: "Nothing is to be done.",
@@ -240,16 +241,16 @@ def recorded(job: Job) -> Iterator[Recording]:
     if before is None or {key: before[key] for key in told} != told:  # the same again leaves git as it is
         same = before is not None and before["fingerprint"] == recording.fingerprint
         # nobody keeps features, and another processor rounds them otherwise: no reason to train anything again
-        kept = {"identity": ledger.identity(job, job.outputs[0])} if same and job.stage == "reference" else {}
+        kept = {"identity": ledger.identity(job, job.outputs[0])} if same and job.keeper == "nobody" else {}
         write_json(job.receipt, {**told, **kept, "made": made})
     ledger.hashes.save()
 
 
 def refuse_lost(ledger: Ledger, job: Job) -> None:
     """Keep a finished training from being done again because its weights or its receipt are elsewhere or changed."""
-    if job.stage == "train" and ledger.receipt(job) is None and _is_trained(ledger, job):
+    if job.stage is Stage.TRAIN and ledger.receipt(job) is None and _is_trained(ledger, job):
         raise UserError(f"{job.id} is trained, but it {unsigned(job)}, or delete {job.outputs[0]} to train it again.")
-    if job.stage != "train" or ledger.state(job) not in (State.ABSENT, State.CHANGED):
+    if job.stage is not Stage.TRAIN or ledger.state(job) not in (State.ABSENT, State.CHANGED):
         return
     if ledger.state(job) is State.CHANGED or not _can_finish(ledger, job):
         folder = job.outputs[0].parent
@@ -279,12 +280,12 @@ def _can_finish(ledger: Ledger, job: Job) -> bool:
 
 def run_folder(ledger: Ledger, job: Job) -> Path:
     """Where a training with the present parts keeps its state."""
-    return Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
+    return Layout(Path(job.root), Path(job.root)).run(str(job.subject.experiment), ledger.fingerprint(job))
 
 
 def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
     """Files nobody signed for are used by reports alone, which then stay stale."""
-    if job.stage in ("table", "figure", "report"):
+    if job.stage.is_view:
         return
     for before, path in job.reads():
         receipt = ledger.receipt(before)
@@ -293,11 +294,6 @@ def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
             known = receipt is not None and receipt["fingerprint"] == ledger.fingerprint(before)
         if not known:
             raise UserError(f"{job.id} needs {before.id}: {'; '.join(ledger.why(before))}. {ledger.advice(before)}")
-
-
-def _is_kept(job: Job) -> bool:
-    """Whether DVC or git has its outputs; what comes from outside or is quickly made neither has."""
-    return job.stage not in ("reference", "report") and "weights" not in job.outputs[0].parts
 
 
 def _signed(receipt: Path) -> JSON:

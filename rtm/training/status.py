@@ -13,8 +13,9 @@ from rich.table import Table
 
 from rtm.config import Config, Experiment, load
 from rtm.core.layout import Layout
+from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, State
-from rtm.pipeline.graph import Job, jobs
+from rtm.pipeline.graph import jobs
 from rtm.pipeline.slurm import Queued, comment, queued
 from rtm.training.runs import Book, book_of, is_trained, log_rows
 

@@ -8,8 +8,8 @@ from typing import Any
 from rtm.core.errors import UserError
 from rtm.core.files import read_json, write_json
 from rtm.core.layout import saved_states
+from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import JSON, Ledger, Recording, run_folder
-from rtm.pipeline.graph import Job
 from rtm.training.runs import book_of, is_trained, log_rows
 
 TAIL = 1 << 16  # bytes of a log that hold its last line
@@ -60,14 +60,14 @@ def take_over(ledger: Ledger, job: Job, reason: str) -> Path | None:
 def _unfinished(ledger: Ledger, job: Job) -> list[Path]:
     """Other runs of the job's seed that were saved and did not end; none once its own has a save."""
     own = run_folder(ledger, job)
-    if job.stage != "train" or ledger.fresh(job) or _is_saved(own):
+    if job.stage is not Stage.TRAIN or ledger.fresh(job) or _is_saved(own):
         return []
     return [folder for folder in sorted(own.parent.glob("*")) if _is_saved(folder) and _waits(folder, job)]
 
 
 def _waits(folder: Path, job: Job) -> bool:
     book = book_of(folder)
-    return book is not None and job.name.endswith(f"/seed{book.seed}") and book.slices[-1].ended != "done"
+    return book is not None and job.subject.seed == book.seed and book.slices[-1].ended != "done"
 
 
 def _is_saved(folder: Path) -> bool:

@@ -17,9 +17,10 @@ from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.lineage import meaning as meanings
 from rtm.lineage import receipts as lineage
+from rtm.lineage.job import Job, Keeper, Stage, Subject
 from rtm.lineage.meaning import meaning
 from rtm.lineage.receipts import Ledger, State, recorded
-from rtm.pipeline.graph import LIGHT, Job
+from rtm.pipeline.graph import LIGHT
 
 ENTRY = "rtm.first:main"
 CODE = {
@@ -51,7 +52,9 @@ def forget() -> None:
 
 def job(stage: str, *inputs: Job, temporary: bool = False, **params: Any) -> Job:
     output = Path("samples") if temporary else Path(f"out/{stage}.txt")
-    return Job("paper", "", stage, "x", params, (ENTRY,), inputs, (output,), LIGHT, temporary)
+    keeper: Keeper = "nobody" if stage in ("reference", "sample") else "git"
+    made = (Subject(experiment="x"), params, (ENTRY,), inputs, (output,), LIGHT, keeper, temporary)
+    return Job("paper", "", Stage(stage), *made)
 
 
 def make(made: Job, text: str = "text") -> None:
@@ -135,7 +138,8 @@ def test_a_reference_made_again_elsewhere_keeps_its_identity() -> None:
 
 def test_only_what_draws_curves_depends_on_them() -> None:
     weights, curve = Path("out/weights"), Path("out/curve.csv")
-    train = Job("paper", "", "train", "x", {}, (ENTRY,), (), (weights, curve), LIGHT)
+    subject = Subject(experiment="x")
+    train = Job("paper", "", Stage.TRAIN, subject, {}, (ENTRY,), (), (weights, curve), LIGHT, volatile=(curve,))
     readers = [job("evaluate", train), job("figure", train)]
 
     def trained(seconds: str) -> None:
@@ -223,7 +227,8 @@ def test_a_broken_receipt_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_the_advice_is_what_works(stage: str, folder: str, advice: str) -> None:
-    made = replaced(job(stage), outputs=(Path(folder) / "x",))
+    keeper: Keeper = "dvc" if folder == "data" else "nobody"
+    made = replaced(job(stage), outputs=(Path(folder) / "x",), keeper=keeper)
     make(made)
     made.outputs[0].write_text("TEXT")
     ledger = Ledger()

@@ -11,9 +11,10 @@ from support import ROOT
 from rtm.config import load
 from rtm.config.loading import PARAMS
 from rtm.core.errors import UserError
+from rtm.lineage.job import Job
 from rtm.lineage.meaning import meaning
 from rtm.pipeline import dvc as dvcfile
-from rtm.pipeline.graph import TABLE_SUFFIXES, Job, check_targets, every_job, find, jobs
+from rtm.pipeline.graph import TABLE_SUFFIXES, check_targets, every_job, find, jobs
 from rtm.pipeline.snakemake import Plan
 
 
@@ -107,7 +108,7 @@ def test_a_scale_may_not_change_what_it_shares(tmp_path: Path) -> None:
 
 
 def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
-    reached = {job.stage: set(meaning(job.entries)) for job in graph.values()}
+    reached = {str(job.stage): set(meaning(job.entries)) for job in graph.values()}
     trains = {job.name.split("/")[0]: set(meaning(job.entries)) for job in graph.values() if job.stage == "train"}
     assert {"rtm.models.mappers", "rtm.training.loop"} <= reached["train"]
     assert "rtm.methods.imle.method" in trains["cifar10_imle_rtm"] - trains["cifar10_stylegan2_rtm"]

@@ -12,9 +12,10 @@ from rtm.cli.lineage import accept
 from rtm.config import Config, load
 from rtm.core.errors import UserError
 from rtm.core.files import read_json
+from rtm.lineage.job import Job
 from rtm.lineage.meaning import meaning
 from rtm.lineage.receipts import Ledger, State
-from rtm.pipeline.graph import Job, jobs
+from rtm.pipeline.graph import jobs
 from rtm.training.launch import train_experiment
 from rtm.training.runs import log_rows
 
