@@ -140,7 +140,7 @@ class Plan:
 
     def wildcards(self) -> dict[str, str]:
         """What each wildcard can be."""
-        known = {name: (getattr(job.subject, name) for job in self.graph.values()) for name in NAMES}
+        known = {name: {getattr(job.subject, name) for job in self.graph.values()} for name in NAMES}
         patterns = {
             name: _one_of(str(value) for value in values if value is not None) for name, values in known.items()
         }
