@@ -16,8 +16,8 @@ from rtm.config import Config, load
 from rtm.config.loading import PARAMS
 from rtm.errors import UserError
 from rtm.files import write_text
+from rtm.fingerprint import PACKAGE, source_files
 from rtm.layout import Layout
-from rtm.meaning import PACKAGE, source_files
 from rtm.pipeline import Job, jobs
 
 FILE = Path("dvc.yaml")

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -68,6 +69,10 @@ class Graph(dict[str, Definition]):
     def root(self) -> str:
         return short_hash(*self.entries)
 
+    def below(self, key: str) -> set[str]:
+        """What a definition reaches."""
+        return _reached(self[key].uses, lambda each: self[each].uses)
+
     def text(self) -> str:
         """JSON with a line for each definition."""
         lines = [f"{json.dumps(key)}: {json.dumps(vars(self[key]))}" for key in sorted(self)]
@@ -103,6 +108,16 @@ def identify(starts: Iterable[K], node: Callable[[K], tuple[str, Sequence[K]]], 
             ids.update(_refined(nodes, ids))
         else:
             ids[first] = short_hash(own, *(ids[use] for use in uses))
+
+
+def _reached(starts: Iterable[K], uses: Callable[[K], Sequence[K]]) -> set[K]:
+    todo = list(starts)
+    seen = set(todo)
+    while todo:
+        new = [use for use in uses(todo.pop()) if use not in seen]
+        seen.update(new)
+        todo += new
+    return seen
 
 
 def _refined(nodes: Mapping[K, tuple[str, Sequence[K]]], ids: Mapping[K, str]) -> dict[K, str]:
@@ -270,44 +285,43 @@ def _found(name: str, scope: _Scope | None, inside: bool = True) -> _Scope | Non
 
 
 def _scope(nodes: Sequence[ast.AST], above: _Scope | None, kept: Iterable[str] = (), is_class: bool = False) -> _Scope:
-    inner = [node for each in nodes for node in ast.walk(each) if isinstance(node, ast.Nonlocal)]
-    declared = {name for node in _own(nodes) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
-    elsewhere = {name for node in _own(nodes) if isinstance(node, ast.Global) for name in node.names}
+    own = list(_own(nodes))
+    declared = [node for node in own if isinstance(node, ast.Global | ast.Nonlocal)]
+    names = {name for node in declared for name in node.names}
     bound: dict[str, Binding] = dict.fromkeys(kept, _KEPT)
-    for name, kind in (*_bindings(nodes), *((name, _FREE) for node in inner for name in node.names)):
-        if name not in declared:
+    for name, kind in _bindings(own):
+        if name not in names:
             known = bound.get(name)
             bound[name] = kind if known is None else _KEPT if _KEPT in (known, kind) else _FREE
-    found = {name for name, _ in _bindings(nodes)} | set(kept)
-    bound = {name: _KEPT if is_class else kind for name, kind in bound.items() if name in found}
-    return _Scope(above, bound, frozenset(elsewhere), is_class)
+    elsewhere = frozenset(name for node in declared if isinstance(node, ast.Global) for name in node.names)
+    return _Scope(above, dict.fromkeys(bound, _KEPT) if is_class else bound, elsewhere, is_class)
 
 
 def _own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """The nodes of a scope without those of scopes in it; what these evaluate outside belongs here."""
-    for node in nodes:
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
         yield node
         if isinstance(node, (*_FUNCTIONS, ast.Lambda)):
-            decorators = getattr(node, "decorator_list", [])
-            yield from _own([*decorators, *node.args.defaults, *filter(None, node.args.kw_defaults)])
+            todo += [*getattr(node, "decorator_list", []), *node.args.defaults, *filter(None, node.args.kw_defaults)]
         elif isinstance(node, ast.ClassDef):
-            yield from _own([*node.decorator_list, *node.bases, *node.keywords])
+            todo += [*node.decorator_list, *node.bases, *node.keywords]
         elif isinstance(node, _COMPREHENSIONS):
-            yield from (part for part in ast.walk(node) if isinstance(part, ast.NamedExpr))
+            todo += [part.target for part in ast.walk(node) if isinstance(part, ast.NamedExpr)]
         else:
-            yield from _own(ast.iter_child_nodes(node))
+            todo += ast.iter_child_nodes(node)
 
 
-def _bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, Binding]]:
-    for node in _own(nodes):
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+def _bindings(own: Iterable[ast.AST]) -> Iterator[tuple[str, Binding]]:
+    for node in own:
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                yield node.id, _FREE
+        elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             yield node.name, _KEPT
         elif isinstance(node, ast.Import | ast.ImportFrom):
             yield from _imported(node)
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id, _FREE
-        elif isinstance(node, ast.NamedExpr):
-            yield node.target.id, _FREE
         elif name := getattr(node, _NAMING.get(type(node), ""), None):
             yield name, _FREE
 
@@ -321,17 +335,21 @@ def _parameters(arguments: ast.arguments) -> list[str]:
 
 
 def _written(nodes: Sequence[ast.AST]) -> Piece:
-    words = {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
-    writer = _Writer(nodes, renames=not words & _SEES_LOCALS)
+    inside = [part for node in nodes for part in ast.walk(node)]
+    sees = any(isinstance(part, ast.Name) and part.id in _SEES_LOCALS for part in inside)
+    rebound = {name for part in inside if isinstance(part, ast.Nonlocal) for name in part.names}
+    writer = _Writer(nodes, None if sees else frozenset(rebound))
     writer.write(list(nodes), None)
-    return tuple(writer.parts)
+    joined = groupby(writer.parts, key=lambda part: isinstance(part, str))
+    return tuple(part for is_text, parts in joined for part in (["".join(map(str, parts))] if is_text else parts))
 
 
 class _Writer:
     """Writes syntax as text that is the same in every version of Python, with its references left open."""
 
-    def __init__(self, tops: Sequence[ast.AST], renames: bool) -> None:
-        self.tops, self.renames = tops, renames
+    def __init__(self, tops: Sequence[ast.AST], rebound: frozenset[str] | None) -> None:
+        self.tops = tops
+        self.rebound = rebound  # names that inner functions bind as well; None where every local name may be read
         self.parts: list[str | Ref] = []
         self.numbers: dict[tuple[_Scope, str], int] = {}
 
@@ -399,10 +417,14 @@ class _Writer:
     def bind(self, node: ast.Import | ast.ImportFrom, scope: _Scope | None) -> None:
         """An import says nothing itself where a name can only be what it binds."""
         for name, target in _imported(node):
-            if not (scope and scope.bound.get(name) == target):
+            if not (scope and scope.bound.get(name) == target and self.is_only(name)):
                 self.parts.append("bind(")
                 self.name(name, scope, stored=True)
                 self.parts += ["=", Ref(target, ()), ")"]
+
+    def is_only(self, name: str) -> bool:
+        """Whether nothing else than the function that imports a name can bind it."""
+        return self.rebound is not None and name not in self.rebound
 
     def chain(self, node: ast.expr, scope: _Scope | None) -> None:
         """A name with attributes, which may lead through modules."""
@@ -427,7 +449,8 @@ class _Writer:
     ) -> None:
         found = _found(name, scope, inside)
         kind = found.bound[name] if found else None
-        if found is None or isinstance(kind, Import):
+        is_import = isinstance(kind, Import) and self.is_only(name)
+        if found is None or is_import:
             self.parts.append(Ref(kind if isinstance(kind, Import) else name, chain))
             return
         if found.is_class:
@@ -435,7 +458,7 @@ class _Writer:
             if not stored:  # one that is not bound yet is looked up outside
                 self.name(name, found.above, inside=False)
             self.parts.append(">")
-        elif kind == _KEPT or not self.renames:
+        elif kind == _KEPT or self.rebound is None:
             self.parts.append(f"<kept {name}>")
         else:
             self.parts.append(f"<local {self.numbers.setdefault((found, name), len(self.numbers))}>")
@@ -457,7 +480,9 @@ class Code:
     ) -> None:
         self.sources, self.files, self.left_out = dict(sources), dict(files or {}), tuple(left_out)
         self._tops = {name.split(".")[0] for name in sources}
-        self._packages = {".".join(parts[:end]) for name in sources for parts in [name.split(".")] for end in range(len(parts))}
+        self._packages = {
+            ".".join(parts[:end]) for name in sources for parts in [name.split(".")] for end in range(len(parts))
+        }
         self._nodes: dict[Key, tuple[str, tuple[Key, ...]]] = {}
         self._ids: dict[Key, str] = {}
         self._registered: dict[str, list[str]] = {}
@@ -482,17 +507,14 @@ class Code:
 
     def reached(self, entries: Iterable[str]) -> list[str]:
         """The modules and files that hold what the entries reach."""
-        return sorted({f"{place}/{name}" if "/" in place else place for place, name in self.keys(self._entered(entries))})
+        return sorted(
+            {f"{place}/{name}" if "/" in place else place for place, name in self.keys(self._entered(entries))}
+        )
 
-    def keys(self, starts: Iterable[Key]) -> set[Key]:
+    def keys(self, starts: Sequence[Key]) -> set[Key]:
         """Everything that can be reached."""
-        todo, seen = list(starts), set(starts)
-        identify(todo, self._node, self._ids)
-        while todo:
-            new = [use for use in self._node(todo.pop())[1] if use not in seen]
-            seen.update(new)
-            todo += new
-        return seen
+        identify(starts, self._node, self._ids)
+        return _reached(starts, lambda key: self._node(key)[1])
 
     def is_package(self, module: str) -> bool:
         return module in self._packages
@@ -573,7 +595,9 @@ class Code:
         """Definitions that a decorator of our own may put where others find them."""
         if module not in self._registered:
             self._registered[module] = [
-                name for name, refs in self._module(module).decorated() if any(self._is_ours(module, ref) for ref in refs)
+                name
+                for name, refs in self._module(module).decorated()
+                if any(self._is_ours(module, ref) for ref in refs)
             ]
         return self._registered[module]
 

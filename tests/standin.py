@@ -18,8 +18,8 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-REAL = ["__init__", "dvcfile", "errors", "files", "layout", "lineage", "lineage_cli", "meaning", "methods", "pipeline"]
-REAL += ["plan", "runs", "slurm", "unfinished"]
+REAL = ["__init__", "dvcfile", "equivalence", "errors", "files", "fingerprint", "layout", "lineage", "lineage_cli"]
+REAL += ["methods", "pipeline", "plan", "runs", "slurm", "unfinished"]
 FUNCTION = "def {name}():\n    return 1\n\n\n"
 STUBS = {  # module: what its code stands on, and the functions that the pipeline names as entries
     "mappers": ("", ["refine"]),
@@ -72,7 +72,7 @@ class Repository:
 
     @classmethod
     def create(cls, folder: Path) -> "Repository":
-        for path in ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore"):
+        for path in ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", ".gitattributes"):
             write(folder / path, (ROOT / path).read_text())
         for path in ("workflow", "params", "rtm/config"):
             shutil.copytree(ROOT / path, folder / path, ignore=shutil.ignore_patterns("__pycache__"))

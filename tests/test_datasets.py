@@ -42,7 +42,7 @@ from rtm.data.pickles import load_arrays
 from rtm.data.prepare import prepare
 from rtm.errors import UserError
 from rtm.files import digest, read_json
-from rtm.meaning import meaning
+from rtm.fingerprint import present
 
 PARAMS = Path(__file__).parents[1] / "params"
 DATASETS = load("paper", PARAMS).params.datasets
@@ -500,8 +500,9 @@ def test_every_dataset_says_where_it_comes_from() -> None:
 def test_how_data_is_got_leaves_trainings_fresh() -> None:
     """What a fetch depends on is the preparation alone; a training reads, and prepares nothing."""
     got = {"rtm.data.download", "rtm.data.sources", "rtm.data.fetch", "rtm.data.check"}
-    assert not got & set(meaning(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
-    reading = {module for module in meaning(("rtm.train:Run", "rtm.imle")) if module.startswith("rtm.data.")}
+    assert not got & set(present().reached(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
+    reached = present().reached(("rtm.train:Run", "rtm.imle"))
+    reading = {module for module in reached if module.startswith("rtm.data.")}
     assert reading == {"rtm.data.datasets", "rtm.data.sampler", "rtm.data.weights"}
 
 

@@ -11,8 +11,8 @@ from rtm import dvcfile
 from rtm.config import load
 from rtm.config.loading import PARAMS
 from rtm.errors import UserError
+from rtm.fingerprint import present
 from rtm.layout import Layout
-from rtm.meaning import meaning
 from rtm.pipeline import TABLE_SUFFIXES, Job, check_targets, every_job, find, jobs
 from rtm.plan import Plan
 
@@ -109,8 +109,9 @@ def test_a_scale_may_not_change_what_it_shares(tmp_path: Path) -> None:
 
 
 def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
-    reached = {job.stage: set(meaning(job.entries)) for job in graph.values()}
-    trains = {job.name.split("/")[0]: set(meaning(job.entries)) for job in graph.values() if job.stage == "train"}
+    reached = {job.stage: set(present().reached(job.entries)) for job in graph.values()}
+    trained = [job for job in graph.values() if job.stage == "train"]
+    trains = {job.name.split("/")[0]: set(present().reached(job.entries)) for job in trained}
     assert {"rtm.mappers", "rtm.train"} <= reached["train"]
     assert "rtm.imle" in trains["cifar10_imle_rtm"] - trains["cifar10_stylegan2_rtm"]
     assert "rtm.stylegan2.losses" in trains["cifar10_stylegan2_rtm"] - trains["cifar10_imle_rtm"]

@@ -11,10 +11,10 @@ import torch
 from rtm.config import Config, load
 from rtm.errors import UserError
 from rtm.files import read_json
+from rtm.fingerprint import Code, present
 from rtm.layout import Layout
 from rtm.lineage import Ledger, State
 from rtm.lineage_cli import accept
-from rtm.meaning import meaning
 from rtm.pipeline import Job, jobs
 from rtm.runs import log_rows
 from rtm.training import train_experiment
@@ -67,14 +67,20 @@ def test_an_unfinished_training_is_told_and_taken_over(
             train(smoke)
         return capsys.readouterr().err
 
+    def written_otherwise(how: str) -> None:
+        sources = dict(present().sources)
+        sources["rtm.imle"] = sources["rtm.imle"].replace("def build_method(", f"@print({how!r})\ndef build_method(")
+        code = Code(sources, present().files)
+        monkeypatch.setattr("rtm.lineage.present", lambda: code)
+
     assert "unfinished" not in begin()
     (first,) = Path(f"smoke/runs/{NAME}").iterdir()
-    monkeypatch.setattr("rtm.lineage.meaning", lambda entries: meaning(entries) | {"rtm.imle": "renamed"})
+    written_otherwise("written otherwise")
     accept([job(smoke)], "a local name")
     (second,) = Path(f"smoke/runs/{NAME}").iterdir()
     assert second != first and f"goes on from {second}" in capsys.readouterr().out
     train(smoke)
-    assert read_json(job(smoke).receipt)["made"]["accepted"][0]["changes"] == ["code of rtm.imle changed"]
+    assert read_json(job(smoke).receipt)["made"]["accepted"][0]["changes"] == ["code of rtm.imle:build_method changed"]
     steps = [row["step"] for row in log_rows(second / "log.jsonl")]
     assert steps == sorted(set(steps))  # it went on
 
@@ -82,7 +88,7 @@ def test_an_unfinished_training_is_told_and_taken_over(
     job(smoke).receipt.unlink()
     shutil.rmtree(second)
     begin()
-    monkeypatch.setattr("rtm.lineage.meaning", lambda entries: meaning(entries) | {"rtm.imle": "another sum"})
+    written_otherwise("another sum")
     told = begin()
     assert f"{second} holds an unfinished training of this seed at step 1, which is not gone on with" in told
-    assert "code of rtm.imle changed. After a refactoring" in told
+    assert "code of rtm.imle:build_method changed. After a refactoring" in told
