@@ -89,7 +89,11 @@ class Comparison:
 
     def changed(self) -> list[Pair]:
         """The definitions whose own content, or what it refers to, is another than before and not accepted."""
-        return sorted((a, b) for a, b in self.now.items() if not self._same(a, b) and self._differs(a, b))
+        found = [pair for pair in sorted(self.now.items()) if not self._same(*pair) and self._differs(*pair)]
+        touched = {self.classes[key] for pair in self.accepted for key in pair}
+        # what was accepted before and only uses what changed since then
+        again = {pair for pair in found if self.classes.get(pair[0]) in touched}
+        return _independent(found, again, self.terms, self.accepted)
 
     def line(self, pair: Pair, facts: Mapping[str, str | None]) -> Line:
         a, b = pair
@@ -119,16 +123,22 @@ class Comparison:
 
 def smallest(lines: Iterable[Line], compared: Iterable[Comparison]) -> list[Line]:
     """The lines without those that follow from the others."""
-    kept = {line.pair: line for line in lines}
-    terms, accepted = {}, set()
-    for each in compared:
-        terms |= each.terms
-        accepted |= set(each.accepted)
-    for pair in sorted(kept, key=lambda pair: (kept[pair].definitions[0].own != kept[pair].definitions[1].own, pair)):
-        found = classes(terms, [*accepted, *(kept.keys() - {pair})])
-        if found[pair[0]] == found[pair[1]]:
-            del kept[pair]
-    return list(kept.values())
+    kept, every = {line.pair: line for line in lines}, list(compared)
+    terms = {key: term for each in every for key, term in each.terms.items()}
+    accepted = {pair for each in every for pair in each.accepted}
+    return [kept[pair] for pair in _independent(list(kept), set(kept), terms, accepted)]
+
+
+def _independent(
+    pairs: Sequence[Pair], doubtful: set[Pair], terms: Mapping[str, Definition], accepted: Iterable[Pair]
+) -> list[Pair]:
+    """The pairs without those of the doubtful that follow from the others."""
+    kept, known = dict.fromkeys(pairs), list(accepted)
+    for a, b in sorted(doubtful, key=lambda pair: (terms[pair[0]].own != terms[pair[1]].own, pair)):
+        found = classes(terms, [*known, *(pair for pair in kept if pair != (a, b))])
+        if found[a] == found[b]:
+            del kept[a, b]
+    return list(kept)
 
 
 def aligned(old: Graph, new: Graph) -> dict[str, str]:

@@ -357,8 +357,10 @@ class _Writer:
         if isinstance(value, list):
             self.parts.append("[")
             for item in value:
+                before = len(self.parts)
                 if not _is_docstring(item):
                     self.write(item, scope)
+                if len(self.parts) > before:
                     self.parts.append(",")
             self.parts.append("]")
         elif isinstance(value, ast.AST):

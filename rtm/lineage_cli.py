@@ -67,8 +67,8 @@ def accept(jobs: list[Job], reason: str, every: Iterable[Job] = ()) -> None:
     signed = [job for job in stale if ledger.must_sign(job)]
     lines = ledger.smallest(line for job in stale if job not in signed for line in ledger.proposed(job, reason))
     pairs = tuple(line.pair for line in lines)
-    kept = [job for job in {*behind, *every} if job in signed or ledger.kept_by(job, pairs)]
-    for job in sorted(kept, key=lambda job: job.id):
+    known = {job.id: job for job in (*every, *behind)}
+    for job in (job for job in known.values() if job in signed or ledger.kept_by(job, pairs)):
         print(f"{job.id}: keeps its result{', its receipt signed anew' if job in signed else ''}")
     for job in begun:
         print(f"{job.id}: goes on from {run_folder(ledger, job)}")

@@ -159,6 +159,25 @@ def test_code_counts_by_content(repository: Repository) -> None:
     assert repository.run("rtm", "lineage", "why", "reports/tab_cifar10.tex").strip() == "table/tab_cifar10: fresh"
 
 
+def test_branches_that_accept_refactorings_merge(repository: Repository) -> None:
+    """No conflict, and nothing is stale: each accepted definitions, and signed no receipt anew."""
+    changes = {"mine": ("rtm/mappers.py", "return 1 + 0"), "theirs": ("rtm/sampling.py", "return 2 - 1")}
+    for branch, (path, text) in changes.items():
+        repository.run("git", "checkout", "-q", "-b", branch, "main")
+        edit(repository.folder / path, "return 1", text)
+        assert repository.planned("all") != NOTHING
+        targets = ["table/tab_cifar10", "table/tab_celebahq", "gallery", "demo/table", "demo/gallery"]
+        repository.run("rtm", "lineage", "accept", *targets, "--reason", f"{branch}: a number is written otherwise")
+        assert repository.planned() == NOTHING
+        repository.commit(branch)
+    repository.run("git", "merge", "-q", "--no-edit", "mine")
+    lines = (repository.folder / "lineage/equivalences.jsonl").read_text()
+    assert "mine:" in lines and "theirs:" in lines
+    assert repository.planned() == NOTHING
+    assert "all true" in repository.run("rtm", "lineage", "check")
+    assert repository.ran() == NOTHING
+
+
 def test_a_renderer_changes_tables_alone(repository: Repository) -> None:
     edit(repository.folder / "rtm/reports/tables.py", "return 1", "return 2")
     assert repository.planned() == ["table"] * 3
