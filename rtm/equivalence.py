@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rtm.errors import UserError
@@ -76,7 +77,7 @@ class Comparison:
         self.terms = {key: each for line in lines for key, each in line.terms().items()} | {**old, **new}
         self.accepted = [line.pair for line in lines]
         self.classes = classes(self.terms, self.accepted) if lines else {}
-        self.now = aligned(old, new)
+        self.pairs = aligned(old, new)
         self._equal: dict[tuple[Pair, ...], bool] = {}
 
     def equal(self, more: tuple[Pair, ...] = ()) -> bool:
@@ -87,9 +88,10 @@ class Comparison:
             self._equal[more] = old == new
         return self._equal[more]
 
+    @cached_property
     def changed(self) -> list[Pair]:
         """The definitions whose own content, or what it refers to, is another than before and not accepted."""
-        found = [pair for pair in sorted(self.now.items()) if not self._same(*pair) and self._differs(*pair)]
+        found = [pair for pair in sorted(self.pairs) if not self._same(*pair) and self._differs(*pair)]
         touched = {self.classes[key] for pair in self.accepted for key in pair}
         # what was accepted before and only uses what changed since then
         again = {pair for pair in found if self.classes.get(pair[0]) in touched}
@@ -107,16 +109,17 @@ class Comparison:
         old, new = self.old[a], self.new[b]
         if old.own != new.own or len(old.uses) != len(new.uses):
             return True
-        return any(self.now.get(u) != v and not self._same(u, v) for u, v in zip(old.uses, new.uses, strict=True))
+        return any(not (pair in self.pairs or self._same(*pair)) for pair in zip(old.uses, new.uses, strict=True))
 
+    @cached_property
     def told(self) -> list[str]:
         """What changed, by name; nothing if the code is equal."""
         if self.equal():
             return []
-        changed = sorted(f"code of {self.new[b].name} changed" for _, b in self.changed())
-        kept = set(self.now.values())
-        new = {each.name for key, each in self.new.items() if key not in kept}
-        gone = {each.name for key, each in self.old.items() if key not in self.now}
+        changed = sorted(f"code of {self.new[b].name} changed" for _, b in self.changed)
+        before, after = {a for a, _ in self.pairs}, {b for _, b in self.pairs}
+        new = {each.name for key, each in self.new.items() if key not in after}
+        gone = {each.name for key, each in self.old.items() if key not in before}
         found = [*changed, *(f"{name} is new" for name in sorted(new - gone))]
         return [*found, *(f"{name} is gone" for name in sorted(gone - new))] or ["the code that it enters by changed"]
 
@@ -141,28 +144,31 @@ def _independent(
     return list(kept)
 
 
-def aligned(old: Graph, new: Graph) -> dict[str, str]:
-    """What stands for each old definition now: itself, else one of its name, its place, or its content."""
-    now = {key: key for key in old if key in new}
-    names = {new[key].name: key for key in sorted(new) if key not in now}
-    now |= {key: names[old[key].name] for key in sorted(old) if key not in now and old[key].name in names}
-    taken = set(now.values())
-    for pairs in (_entered(old, new), _by_content(old, new)):
-        _add(pairs, now, taken)
-        for a in (todo := sorted(now)):
-            b = now[a]
+def aligned(old: Graph, new: Graph) -> set[Pair]:
+    """Old definitions with what stands for them now: themselves, else those of their names, place or content."""
+    names = [{name: key for key, each in graph.items() for name in each.name.split(", ")} for graph in (old, new)]
+    named = {(names[0][name], names[1][name]) for name in names[0].keys() & names[1].keys()}
+    pairs = {(key, key) for key in old.keys() & new.keys()}
+    pairs |= {(a, b) for a, b in named if a not in new or b not in old}
+    for more in (_entered(old, new), _by_content(old, new)):
+        _add(more, pairs)
+        for a, b in (todo := sorted(pairs)):
             if old[a].own == new[b].own:  # their uses are in the same order
-                todo += _add(list(zip(old[a].uses, new[b].uses, strict=False)), now, taken)
-    return now
+                todo += _add(zip(old[a].uses, new[b].uses, strict=False), pairs)
+    return pairs
 
 
-def _add(pairs: Iterable[Pair], now: dict[str, str], taken: set[str]) -> list[str]:
-    found = {}
-    for a, b in pairs:
-        if a not in now and b not in taken and b not in now:
-            now[a] = found[a] = b
-            taken.add(b)
-    return list(found)
+def _add(more: Iterable[Pair], pairs: set[Pair]) -> list[Pair]:
+    """Add the pairs of which neither side stands for anything yet."""
+    before, after = {a for a, _ in pairs}, {b for _, b in pairs}
+    found = []
+    for a, b in more:
+        if a not in before and b not in after:
+            found.append((a, b))
+            before.add(a)
+            after.add(b)
+    pairs.update(found)
+    return found
 
 
 def _entered(old: Graph, new: Graph) -> list[Pair]:

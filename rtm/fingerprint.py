@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rtm.files import digest
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parents[__name__.count(".") - 1]
 LEFT_OUT = (
     "rtm.cli",  # how a verb is called
     "rtm.config",  # the values of params/ are parts of a receipt themselves
@@ -53,7 +53,7 @@ def short_hash(*words: str) -> str:
 
 @dataclass(frozen=True)
 class Definition:
-    name: str  # for people alone
+    name: str  # for people alone: "module:name", several with commas where they are the same but for their names
     own: str  # a hash of its own content
     uses: tuple[str, ...]  # ids, in the order of first appearance
 
@@ -504,8 +504,10 @@ class Code:
     def graph(self, entries: Iterable[str]) -> Graph:
         """What the entries reach."""
         starts = self._entered(entries)
-        found = {self._ids[key]: self._definition(key) for key in sorted(self.keys(starts), reverse=True)}
-        return Graph(found, map(self._id, starts))
+        keys: dict[str, list[Key]] = {}
+        for key in sorted(self.keys(starts)):
+            keys.setdefault(self._ids[key], []).append(key)
+        return Graph({name: self._definition(same) for name, same in keys.items()}, map(self._id, starts))
 
     def reached(self, entries: Iterable[str]) -> list[str]:
         """The modules and files that hold what the entries reach."""
@@ -548,9 +550,10 @@ class Code:
             identify([key], self._node, self._ids)
         return self._ids[key]
 
-    def _definition(self, key: Key) -> Definition:
-        own, uses = self._node(key)
-        return Definition(("/" if "/" in key[0] else ":").join(key), own, tuple(self._ids[use] for use in uses))
+    def _definition(self, same: Sequence[Key]) -> Definition:
+        own, uses = self._node(same[0])
+        names = [("/" if "/" in place else ":").join((place, name)) for place, name in same]
+        return Definition(", ".join(names), own, tuple(self._ids[use] for use in uses))
 
     def _module(self, module: str) -> _Module:
         return _parsed(self.sources.get(module, ""))

@@ -99,7 +99,7 @@ class Ledger:
         if recorded == self.parts(job)["code"]:
             return []
         compared = self.compared(job, receipt)
-        return compared.told() if compared else [f"code changed, and {code_file(job, recorded)} is missing or damaged"]
+        return compared.told if compared else [f"code changed, and {code_file(job, recorded)} is missing or damaged"]
 
     def fingerprint(self, job: Job) -> str:
         return _fingerprint(job, self.parts(job))
@@ -233,7 +233,7 @@ class Ledger:
         if not told:
             return []
         compared = self.compared(job, receipt)
-        pairs = tuple(compared.changed()) if compared else ()
+        pairs = tuple(compared.changed) if compared else ()
         if compared is None or not compared.equal(pairs):
             raise UserError(f"{job.id} cannot be accepted: {'; '.join(told)}. {self.advice(job)}")
         facts = {"reason": reason, "author": _author(), "revision": _revision(), "time": _now()}

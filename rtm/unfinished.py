@@ -86,7 +86,8 @@ def _is_saved(folder: Path) -> bool:
 
 def _begun(folder: Path) -> JSON | None:
     path = folder / "begun.json"
-    return dict(read_json(path)) if path.exists() else None
+    begun = dict(read_json(path)) if path.exists() else None
+    return begun if begun and isinstance(begun["parts"]["code"], str) else None
 
 
 def _step(folder: Path) -> int:
