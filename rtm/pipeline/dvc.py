@@ -16,8 +16,8 @@ from rtm.config import Config, load
 from rtm.config.loading import PARAMS
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
+from rtm.lineage.fingerprint import PACKAGE, source_files
 from rtm.lineage.job import Job, Stage
-from rtm.lineage.meaning import PACKAGE, source_files
 from rtm.pipeline.graph import jobs
 
 FILE = Path("dvc.yaml")
