@@ -13,7 +13,7 @@ from rtm.core.neighbours import nearest
 from rtm.core.randomness import permutation, seed_of
 from rtm.data.datasets import Images
 from rtm.metrics.features import Extractor, extract
-from rtm.models.generator import draw, latents, load_generator
+from rtm.models.drawing import draw, latents, load_generator
 from rtm.models.sampling import evaluation_seed
 
 SAMPLES = {32: 4096}  # by the largest resolution at which a sheet of so many can be read

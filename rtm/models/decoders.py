@@ -6,7 +6,7 @@ so that the style acts on the trunk itself. Feature maps are (batch, width, R, R
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Literal, cast
 
@@ -15,8 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm.core.errors import UserError
-
-Noise = Callable[[int], Tensor]  # resolution R -> standard normal (batch, 1, R, R)
+from rtm.models.layers import Noise
 
 
 class AdaIN(nn.Module):

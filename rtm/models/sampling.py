@@ -15,7 +15,7 @@ from rtm.core.devices import best_device
 from rtm.core.files import atomic_folder
 from rtm.core.progress import progress
 from rtm.core.randomness import seed_of
-from rtm.models.generator import classes_of, draw, labels_of, latents, load_generator, noise_of
+from rtm.models.drawing import classes_of, draw, labels_of, latents, load_generator, noise_of
 
 
 def inference_steps(variant: str) -> int | None:

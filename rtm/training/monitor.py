@@ -9,7 +9,7 @@ from rtm.config import Config, Experiment
 from rtm.core.layout import Layout
 from rtm.core.randomness import permutation, seed_of
 from rtm.methods.base import Setting
-from rtm.models.generator import draw
+from rtm.models.drawing import draw
 from rtm.training.loop import Watch
 
 

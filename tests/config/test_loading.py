@@ -151,7 +151,7 @@ def test_the_decoders_are_the_papers(
 def test_the_mappers_have_the_papers_numbers_of_parameters() -> None:
     import torch
 
-    from rtm.models.generator import build_mapper
+    from rtm.models.registry import build_mapper
     from rtm.models.sampling import parameters
 
     mappers = load("paper", PARAMS).params.mappers

@@ -24,7 +24,7 @@ from rtm.core.errors import UserError
 from rtm.core.files import checkpoint_metadata
 from rtm.methods.registry import build_method
 from rtm.models import sampling
-from rtm.models.generator import draw, load_generator
+from rtm.models.drawing import draw, load_generator
 from rtm.models.sampling import measure_latency, write_samples
 from rtm.pipeline.devices import check_devices
 from rtm.training.loop import Run, Watch

@@ -30,10 +30,10 @@ from rtm.methods.stylegan2.losses import (
     path_target,
     r1_penalty,
 )
-from rtm.models.generator import Noise, build_mapper, classes_of, labels_of, latents, noise_of
-from rtm.models.mappers import RTM
+from rtm.models.drawing import classes_of, labels_of, latents, noise_of
+from rtm.models.layers import Noise
 from rtm.models.stylegan2.discriminator import Discriminator
-from rtm.models.stylegan2.generator import StyleGenerator, Synthesis
+from rtm.models.stylegan2.generator import StyleGenerator, build_generator
 
 
 def recipe_of(experiment: Experiment) -> StyleGAN2:
@@ -41,22 +41,11 @@ def recipe_of(experiment: Experiment) -> StyleGAN2:
     return experiment.recipe.stylegan2
 
 
-def build_generator(experiment: Experiment) -> StyleGenerator:
-    """Synthesis before mapper: with one seed, all mappers start beside the same synthesis weights."""
-    gan, dim, classes = recipe_of(experiment), experiment.recipe.dim, classes_of(experiment)
-    synthesis = Synthesis(dim, experiment.dataset.resolution, gan.channel_base, gan.channel_max)
-    return StyleGenerator(build_mapper(experiment.mapper, dim, 2 * dim if classes else None), synthesis, classes)
-
-
 def build_discriminator(experiment: Experiment) -> Discriminator:
     gan, resolution = recipe_of(experiment), experiment.dataset.resolution
     return Discriminator(
         resolution, gan.architecture, gan.channel_base, gan.channel_max, gan.mbstd_group, classes_of(experiment)
     )
-
-
-def build_method(setting: Setting) -> "StyleGAN2Method":
-    return StyleGAN2Method(setting)
 
 
 class StyleGAN2Method(Method):
@@ -80,7 +69,8 @@ class StyleGAN2Method(Method):
             for name, interval in intervals.items()
         }
         if self.training.compile:
-            self._compile()
+            self.generator.compile_parts()
+            self.discriminator.compile()
         self.p = 0.0  # strength of the augmentations
         self.signs = torch.zeros(2, device=setting.device)  # sum of sign(D(real)) and reals since p was adapted
         self.path_mean = torch.zeros((), device=setting.device)
@@ -113,14 +103,6 @@ class StyleGAN2Method(Method):
         self.p, self.signs, self.path_mean = extra["p"], extra["signs"], extra["path_mean"]
         self.numbers = extra["numbers"]
 
-    def _compile(self) -> None:
-        """Networks of convolutions, and a recursive mapper's block: what is left out gains nothing."""
-        if isinstance(self.generator.mapper, RTM):
-            self.generator.mapper.compile_block()
-        for stage in self.generator.synthesis.stages:
-            stage.compile()
-        self.discriminator.compile()
-
     def _update(self, name: str, loss_of: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss."""
         for other, network in self.networks.items():
@@ -140,7 +122,7 @@ class StyleGAN2Method(Method):
     def _generator_loss(self, number: Tensor) -> Tensor:
         number = number.to(self.setting.device)
         ws, labels, noise = self._styles("generator", number)
-        self.generator.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
+        self.generator.mapping.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
         with self._reduced():
             images = self.generator.synthesis(ws, noise)
             return generator_loss(self._judged(images, labels, "generator", number))
@@ -201,14 +183,14 @@ class StyleGAN2Method(Method):
         """ws of fresh latents with their labels and noise, some of them mixed with others."""
         seed, dim = self._seed(purpose), self.setting.experiment.recipe.dim
         labels = labels_of(seed, number, self.classes)
-        w = self.generator.map(latents(seed, number, dim), labels)
+        w = self.generator.mapping.map(latents(seed, number, dim), labels)
         if not self.gan.mixing:
-            return self.generator.styles(w), labels, noise_of(seed, number)
+            return self.generator.mapping.styles(w), labels, noise_of(seed, number)
         layers = self.generator.synthesis.num_ws
         mixed, place = uniform(normal(self._seed(f"{purpose} crossover"), number, 2)).unbind(1)
         crossover = torch.where(mixed < self.gan.mixing, 1 + (place * (layers - 1)).long(), layers)
-        w2 = self.generator.map(latents(self._seed(f"{purpose} mixing"), number, dim), labels)
-        return self.generator.styles(w, (w2, crossover)), labels, noise_of(seed, number)
+        w2 = self.generator.mapping.map(latents(self._seed(f"{purpose} mixing"), number, dim), labels)
+        return self.generator.mapping.styles(w, (w2, crossover)), labels, noise_of(seed, number)
 
     def _reals(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Numbers of the step's images, the dataset's images that they are, and their labels."""
