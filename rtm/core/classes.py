@@ -28,11 +28,15 @@ def imported(name: str) -> Any:
 def built(name: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """An object of the class, from what every class of its kind is given and from the options in params/."""
     cls = imported(name)
-    parameters = inspect.signature(cls).parameters
-    if absent := [key for key in given if key not in parameters]:
+    if not inspect.isclass(cls):
+        raise UserError(f"{name} is not a class; name one in params/.")
+    parameters = inspect.signature(cls).parameters.values()
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    named = {each.name: each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    if absent := [key for key in given if not (key in named or takes_any)]:
         raise UserError(f"{name} has no parameter {', '.join(absent)}; add it to the class's __init__.")
-    taken = {key: parameter for key, parameter in parameters.items() if key not in given}
-    unknown = [key for key in options if key not in taken]
+    taken = {key: parameter for key, parameter in named.items() if key not in given}
+    unknown = [key for key in options if key in given or not (key in taken or takes_any)]
     missing = [key for key in taken if taken[key].default is inspect.Parameter.empty and key not in options]
     if unknown or missing:
         problem = f"does not take {', '.join(unknown)}" if unknown else f"needs {', '.join(missing)}"

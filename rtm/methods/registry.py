@@ -1,7 +1,7 @@
 """The training methods by name, imported only when used: a change of one leaves the others' results fresh.
 
-A new method is a line in METHODS, or no line at all where params/ name its class: a `Method` whose __init__ takes
-`setting` and options. It trains the generator that rtm.models.registry builds for the experiment.
+A new method needs no line here: `method.kind` in params/ names its class, a `Method` whose __init__ takes `setting`
+and options. It trains the generator that rtm.models.registry builds. A line in METHODS gives it a short name.
 """
 
 from typing import TYPE_CHECKING, cast

@@ -1,7 +1,7 @@
 """The mappers and generators by name, imported only when used: a change of one leaves the others' results fresh.
 
-A new mapper is a line in MAPPERS, or no line at all where params/ name its class. Its class takes `dim` (the size of
-w), `in_dim` (the size of its input) and options; an object of it turns (batch, in_dim) into (batch, dim).
+A new mapper needs no line here: `kind` in params/ names its class. The class takes `dim` (the size of w), `in_dim`
+(the size of its input) and options; an object of it turns (batch, in_dim) into (batch, dim).
 """
 
 from typing import TYPE_CHECKING, cast
