@@ -152,6 +152,8 @@ class DecoderConfig(Strict):
         for low, high in itertools.pairwise(steps):
             if high != (4 if low == 1 else 2 * low):
                 raise ValueError(f"resolutions go 1, 4, 8, 16, ... but {high} follows {low}")
+        if unknown := sorted(set(self.widths) - set(steps)):
+            raise ValueError(f"widths names the resolutions {unknown}, which have no blocks; choose among {steps}")
         return self
 
 

@@ -6,7 +6,9 @@ Two experiments with the same dim share the noise of image i.
 
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -69,3 +71,11 @@ def draw(
     labels = labels_of(seed, index, classes_of(experiment))
     images = generator(z, labels=labels, noise=noise_of(seed, index), H=H)
     return to_pixels(images).permute(0, 2, 3, 1)
+
+
+def draw_many(
+    generator: nn.Module, experiment: Experiment, seed: int, number: int, device: torch.device
+) -> NDArray[np.uint8]:
+    """The first images of a seed, in batches."""
+    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
+    return torch.cat([draw(generator, experiment, seed, index).cpu() for index in indices]).numpy()

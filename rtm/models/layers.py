@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -30,17 +29,13 @@ def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | N
         return tensor.mul_(std / _TRUNCATED_STD)
 
 
-@runtime_checkable
-class Recursion(Protocol):
-    """A mapper that applies one block many times."""
-
-    def compile_block(self) -> None: ...
-
-
 def compile_mapper(mapper: nn.Module) -> None:
     """The block of a recursive mapper: the whole recursion would compile for minutes and run no faster."""
-    if isinstance(mapper, Recursion):
-        mapper.compile_block()
+    getattr(mapper, "compile_block", lambda: None)()
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 class Linear(nn.Module):

@@ -280,7 +280,7 @@ class _Builder:
             "variants": list(experiment.variants),
         }
         inputs, outputs = [self.train(experiment, experiment.seeds[0])], [self.layout.latency(experiment.name)]
-        entries = ("rtm.models.sampling:measure_latency", *_generator(experiment))
+        entries = ("rtm.metrics.latency:measure_latency", *_generator(experiment))
         return self.add("latency", experiment.name, read, entries, inputs, outputs, _measuring(experiment))
 
     def measured(self, experiment: Experiment) -> list[Job]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import rtm
 from rtm import RTM, MLPMapper
 from rtm.core.errors import UserError
-from rtm.models.sampling import parameters
+from rtm.models.layers import parameters
 
 Weights = Mapping[str, Tensor]
 

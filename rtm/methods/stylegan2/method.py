@@ -19,17 +19,8 @@ from rtm.core.errors import UserError
 from rtm.core.randomness import normal, seed_of
 from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
+from rtm.methods.stylegan2 import losses
 from rtm.methods.stylegan2.augment import Augment, adapt, uniform
-from rtm.methods.stylegan2.losses import (
-    discriminator_loss,
-    ema_decay,
-    generator_loss,
-    lazy_adam,
-    path_lengths,
-    path_penalty,
-    path_target,
-    r1_penalty,
-)
 from rtm.models.drawing import classes_of, labels_of, latents, noise_of
 from rtm.models.layers import Noise
 from rtm.models.stylegan2.discriminator import Discriminator
@@ -65,7 +56,7 @@ class StyleGAN2Method(Method):
         self.networks = nn.ModuleDict({"generator": self.generator, "discriminator": self.discriminator})
         intervals = {"generator": self.gan.path_every, "discriminator": self.gan.r1_every}
         self.optimizers = {
-            name: lazy_adam(self.networks[name].parameters(), self.training.lr, self.training.betas, interval)
+            name: losses.lazy_adam(self.networks[name].parameters(), self.training.lr, self.training.betas, interval)
             for name, interval in intervals.items()
         }
         if self.training.compile:
@@ -94,7 +85,7 @@ class StyleGAN2Method(Method):
 
     def ema_decay(self, step: int) -> float:
         batch = self.training.batch
-        return ema_decay(batch, step * batch, 1000 * self.gan.ema_kimg, self.gan.ema_ramp)
+        return losses.ema_decay(batch, step * batch, 1000 * self.gan.ema_kimg, self.gan.ema_ramp)
 
     def extra(self) -> dict[str, Any]:
         return {"p": self.p, "signs": self.signs, "path_mean": self.path_mean, "numbers": self.numbers}
@@ -125,7 +116,7 @@ class StyleGAN2Method(Method):
         self.generator.mapping.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
         with self._reduced():
             images = self.generator.synthesis(ws, noise)
-            return generator_loss(self._judged(images, labels, "generator", number))
+            return losses.generator_loss(self._judged(images, labels, "generator", number))
 
     def _path_loss(self, number: Tensor) -> Tensor:
         """Second derivatives need float32, and the compiler has none."""
@@ -134,9 +125,9 @@ class StyleGAN2Method(Method):
         with torch.compiler.set_stance("force_eager"):
             images = self.generator.synthesis(ws, noise)
             y = normal(self._seed("path projection"), number, images[0].numel()).view_as(images)
-            lengths = path_lengths(images, ws, y)
-        self.path_mean = path_target(self.path_mean, distributed.mean(lengths.detach().mean()), self.part)
-        return path_penalty(lengths, self.path_mean) * self.gan.path_length * self.gan.path_every
+            lengths = losses.path_lengths(images, ws, y)
+        self.path_mean = losses.path_target(self.path_mean, distributed.mean(lengths.detach().mean()), self.part)
+        return losses.path_penalty(lengths, self.path_mean) * self.gan.path_length * self.gan.path_every
 
     def _discriminator_loss(self, pairs: Tensor) -> Tensor:
         number, reals, real_labels = self._reals(pairs)
@@ -147,7 +138,7 @@ class StyleGAN2Method(Method):
             fake_logits = self._judged(fakes, labels, "fake", number)
             real_logits = self._judged(reals, real_labels, "real", number)
         self._count(real_logits)
-        return discriminator_loss(real_logits, fake_logits)
+        return losses.discriminator_loss(real_logits, fake_logits)
 
     def _r1_loss(self, pairs: Tensor) -> Tensor:
         """In float32 and uncompiled, as `_path_loss`; the gradient goes through the augmentations."""
@@ -155,7 +146,7 @@ class StyleGAN2Method(Method):
         reals.requires_grad_()
         with torch.compiler.set_stance("force_eager"):
             logits = self._judged(reals, labels, "r1", number)
-            penalty = r1_penalty(logits, reals)
+            penalty = losses.r1_penalty(logits, reals)
         self._count(logits)
         return penalty * self.gan.r1_gamma * self.gan.r1_every
 

@@ -19,9 +19,8 @@ from rtm.methods.stylegan2.losses import (
     path_target,
     r1_penalty,
 )
-from rtm.models.layers import Linear, pixel_norm
+from rtm.models.layers import Linear, parameters, pixel_norm
 from rtm.models.mappers import RTM, MLPMapper
-from rtm.models.sampling import parameters
 from rtm.models.stylegan2.discriminator import Architecture, Discriminator, minibatch_deviation
 from rtm.models.stylegan2.generator import ModulatedConv, StyleGenerator, Synthesis
 from rtm.models.stylegan2.layers import BLUR, EqualConv, fir, lrelu, resolutions, upfirdn

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from rtm import RTM, MLPMapper
 from rtm.core.errors import UserError
-from rtm.models.sampling import parameters
+from rtm.models.layers import parameters
 from rtm.models.stylegan2.mapping import StyleMapping
 
 
