@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from rtm.config.base import SHA256, Count, Fraction, Name, NonNegative, Once, Positive, Strict
-from rtm.core.classes import PATTERN
+from rtm.config.classes import PATTERN
 
 MD5 = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 

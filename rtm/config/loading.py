@@ -334,7 +334,7 @@ def _check_reports(
         for foreign, protocol in table.foreign_parts():
             entry = known(params.foreign, foreign, place, "foreign entry")
             known(dict.fromkeys(entry.protocols), protocol, f"{place}: {foreign}", "protocol")
-        for *_, part in table.parts():
+        for part in table.cells:
             if part.experiment is None:
                 continue
             experiment = known(experiments, part.experiment, place, "experiment")

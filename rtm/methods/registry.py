@@ -7,8 +7,8 @@ and options. It trains the generator that rtm.models.registry builds. A line in 
 from typing import TYPE_CHECKING, cast
 
 from rtm.config import Experiment
+from rtm.config.classes import built
 from rtm.config.loading import pick
-from rtm.core.classes import built
 
 if TYPE_CHECKING:
     from rtm.methods.base import Method, Setting

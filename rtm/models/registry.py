@@ -7,8 +7,8 @@ A new mapper needs no line here: `kind` in params/ names its class. The class ta
 from typing import TYPE_CHECKING, cast
 
 from rtm.config import Experiment
+from rtm.config.classes import built, imported
 from rtm.config.experiments import Mapper
-from rtm.core.classes import built, imported
 
 if TYPE_CHECKING:
     from torch import nn

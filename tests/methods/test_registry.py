@@ -17,7 +17,6 @@ MODULE = """
 import torch
 from torch import nn
 
-from rtm.core.randomness import seed_of
 from rtm.methods.base import Method
 from rtm.models.drawing import latents
 from rtm.models.registry import build_generator
@@ -25,22 +24,21 @@ from rtm.models.registry import build_generator
 
 class Constant(Method):
     def __init__(self, setting, level, decay=0.5):
-        self.setting, self.level, self.decay = setting, level, decay
-        torch.manual_seed(seed_of(setting.seed, "weights"))
+        super().__init__(setting)
+        self.level, self.decay = level, decay
+        torch.manual_seed(self.seed("weights"))
         self.generator = build_generator(setting.experiment).to(setting.device)
         self.networks = nn.ModuleDict({"generator": self.generator})
-        training = setting.experiment.recipe.training
-        self.optimizers = {"generator": torch.optim.Adam(self.generator.parameters(), training.lr, training.betas)}
+        optimizer = torch.optim.Adam(self.generator.parameters(), self.training.lr, self.training.betas)
+        self.optimizers = {"generator": optimizer}
 
     def step(self, step):
-        batch = self.setting.experiment.recipe.training.batch
-        index = torch.arange(batch, device=self.setting.device) + step * batch
-        images = self.generator(latents(self.setting.seed, index, self.setting.experiment.recipe.dim))
-        loss = (images - self.level).square().mean()
-        self.optimizers["generator"].zero_grad()
-        loss.backward()
-        self.optimizers["generator"].step()
-        return {"loss": loss.detach()}
+        index = torch.arange(self.training.batch) + step * self.training.batch
+        return {"loss": self.descend("generator", self.loss, index)}
+
+    def loss(self, index, n):
+        z = latents(self.seed("z"), index.to(self.setting.device), self.setting.experiment.recipe.dim)
+        return (self.generator(z) - self.level).square().mean((1, 2, 3)).sum() / n
 
     def ema_decay(self, step):
         return self.decay

@@ -11,9 +11,10 @@ from support import ROOT
 from rtm.config import load
 from rtm.config.loading import PARAMS
 from rtm.core.errors import UserError
-from rtm.lineage.meaning import meaning
+from rtm.lineage.fingerprint import present
+from rtm.lineage.job import Job
 from rtm.pipeline import dvc as dvcfile
-from rtm.pipeline.graph import TABLE_SUFFIXES, Job, check_targets, every_job, find, jobs
+from rtm.pipeline.graph import TABLE_SUFFIXES, check_targets, every_job, find, jobs
 from rtm.pipeline.snakemake import Plan
 
 
@@ -107,8 +108,9 @@ def test_a_scale_may_not_change_what_it_shares(tmp_path: Path) -> None:
 
 
 def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
-    reached = {job.stage: set(meaning(job.entries)) for job in graph.values()}
-    trains = {job.name.split("/")[0]: set(meaning(job.entries)) for job in graph.values() if job.stage == "train"}
+    reached = {str(job.stage): set(present().reached(job.entries)) for job in graph.values()}
+    trained = [job for job in graph.values() if job.stage == "train"]
+    trains = {job.name.split("/")[0]: set(present().reached(job.entries)) for job in trained}
     assert {"rtm.models.mappers", "rtm.training.loop"} <= reached["train"]
     assert "rtm.methods.imle.method" in trains["cifar10_imle_rtm"] - trains["cifar10_stylegan2_rtm"]
     assert "rtm.methods.stylegan2.losses" in trains["cifar10_stylegan2_rtm"] - trains["cifar10_imle_rtm"]

@@ -77,7 +77,7 @@ class Repository:
 
     @classmethod
     def create(cls, folder: Path) -> "Repository":
-        for path in ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore"):
+        for path in ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", ".gitattributes"):
             write(folder / path, (ROOT / path).read_text())
         for path in ("workflow", "params", *(f"rtm/{room}" for room in REAL)):
             shutil.copytree(ROOT / path, folder / path, ignore=shutil.ignore_patterns("__pycache__"))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rtm.core import distributed
-from rtm.core.randomness import normal, seed_of
+from rtm.core.randomness import normal
 from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
 from rtm.methods.imle.matching import Matching
@@ -26,8 +26,9 @@ class ImleMethod(Method):
     def __init__(self, setting: Setting) -> None:
         experiment, device = setting.experiment, setting.device
         assert experiment.recipe.imle is not None and setting.weights is not None
-        self.setting, self.imle, self.training = setting, experiment.recipe.imle, experiment.recipe.training
-        torch.manual_seed(seed_of(setting.seed, "weights"))
+        super().__init__(setting)
+        self.imle = experiment.recipe.imle
+        torch.manual_seed(self.seed("weights"))
         self.generator = build_generator(experiment).to(device)
         if device.type == "cuda":
             self.generator = self.generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -36,7 +37,7 @@ class ImleMethod(Method):
         self.networks = nn.ModuleDict({"generator": self.generator})
         self.optimizers = {"generator": self._optimizer()}
         self.maps = load_maps(self.imle.perceptual, setting.weights).to(device)
-        resolution, phi_seed = experiment.dataset.resolution, seed_of(setting.seed, "phi")
+        resolution, phi_seed = experiment.dataset.resolution, self.seed("phi")
         embedding = Embedding(self.maps, resolution, self.imle.projection, phi_seed, device)
         self.matching = Matching(self.imle, setting.images, embedding, device)
         self.n, self.m = self.matching.n, self.matching.m
@@ -54,17 +55,8 @@ class ImleMethod(Method):
             self._start_epoch(epoch)
         self._set_lr(step)
         batch = batch_of(self.setting.seed, step, self.training.batch, self.n)
-        mine = distributed.share(batch)
-        optimizer = self.optimizers["generator"]
-        optimizer.zero_grad()
-        total = torch.zeros((), device=self.setting.device)
-        for part in mine.chunk(self.training.accumulate):
-            loss = self._losses(part).sum() / len(mine)
-            loss.backward()
-            total += loss.detach()
-        distributed.average_gradients([self.generator])
-        optimizer.step()
-        return {"loss": distributed.mean(total), "lr": optimizer.param_groups[0]["lr"], **self.numbers}
+        loss = self.descend("generator", lambda part, n: self._losses(part).sum() / n, batch)
+        return {"loss": loss, "lr": self.optimizers["generator"].param_groups[0]["lr"], **self.numbers}
 
     def ema_decay(self, step: int) -> float:
         return self.training.ema
@@ -98,7 +90,7 @@ class ImleMethod(Method):
         """LPIPS + 0.1 MSE between each image and what its latent gives (Eq. 1)."""
         device = self.setting.device
         real = self.setting.images.batch(index, device)
-        noise = noise_of(self._seed("pool"), self.matched[index].to(device))
+        noise = noise_of(self.seed("pool"), self.matched[index].to(device))
         fake = self._generated(self.z[index.to(device)], noise)
         with torch.no_grad():
             target = self.maps(real)
@@ -149,8 +141,8 @@ class ImleMethod(Method):
     def _decode(self, first: int) -> Tensor:
         """A chunk of the pool as images."""
         index = torch.arange(first, first + self.imle.chunk, device=self.setting.device)
-        z = latents(self._seed("pool"), index, self.setting.experiment.recipe.dim)
-        return self._generated(z, noise_of(self._seed("pool"), index))
+        z = latents(self.seed("pool"), index, self.setting.experiment.recipe.dim)
+        return self._generated(z, noise_of(self.seed("pool"), index))
 
     def _generated(self, z: Tensor, noise: Noise) -> Tensor:
         """Images in float32, by a decoder in the recipe's precision."""
@@ -163,8 +155,5 @@ class ImleMethod(Method):
         """The latent of each image, moved a little so that none is learned by heart (n, dim)."""
         device, dim = self.setting.device, self.setting.experiment.recipe.dim
         matching = self.matched // self.m * self.n + torch.arange(self.n)  # another number for each round and image
-        moved = normal(self._seed("perturb"), matching.to(device), dim)
-        return latents(self._seed("pool"), self.matched.to(device), dim) + self.imle.perturb * moved
-
-    def _seed(self, purpose: str) -> int:
-        return seed_of(self.setting.seed, purpose)
+        moved = normal(self.seed("perturb"), matching.to(device), dim)
+        return latents(self.seed("pool"), self.matched.to(device), dim) + self.imle.perturb * moved

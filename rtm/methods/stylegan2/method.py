@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from rtm.config import Experiment
-from rtm.config.experiments import StyleGAN2
 from rtm.core import distributed
 from rtm.core.errors import UserError
-from rtm.core.randomness import normal, seed_of
+from rtm.core.randomness import normal
 from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
 from rtm.methods.stylegan2 import losses
@@ -27,16 +26,10 @@ from rtm.models.stylegan2.discriminator import Discriminator
 from rtm.models.stylegan2.generator import StyleGenerator, build_generator
 
 
-def recipe_of(experiment: Experiment) -> StyleGAN2:
-    assert experiment.recipe.stylegan2 is not None
-    return experiment.recipe.stylegan2
-
-
 def build_discriminator(experiment: Experiment) -> Discriminator:
-    gan, resolution = recipe_of(experiment), experiment.dataset.resolution
-    return Discriminator(
-        resolution, gan.architecture, gan.channel_base, gan.channel_max, gan.mbstd_group, classes_of(experiment)
-    )
+    gan, resolution, classes = experiment.recipe.stylegan2, experiment.dataset.resolution, classes_of(experiment)
+    assert gan is not None
+    return Discriminator(resolution, gan.architecture, gan.channel_base, gan.channel_max, gan.mbstd_group, classes)
 
 
 class StyleGAN2Method(Method):
@@ -44,13 +37,14 @@ class StyleGAN2Method(Method):
 
     def __init__(self, setting: Setting) -> None:
         experiment = setting.experiment
-        self.setting, self.gan, self.training = setting, recipe_of(experiment), experiment.recipe.training
-        self.classes = classes_of(experiment)
+        assert experiment.recipe.stylegan2 is not None
+        super().__init__(setting)
+        self.gan, self.classes = experiment.recipe.stylegan2, classes_of(experiment)
         if self.classes and setting.images.labels is None:
             raise UserError(f"{experiment.dataset_name} has no labels; set stylegan2.conditional to false.")
-        torch.manual_seed(seed_of(setting.seed, "weights"))
+        torch.manual_seed(self.seed("weights"))
         self.generator = build_generator(experiment).to(setting.device)
-        torch.manual_seed(seed_of(setting.seed, "discriminator weights"))
+        torch.manual_seed(self.seed("discriminator weights"))
         self.discriminator = build_discriminator(experiment).to(setting.device)
         self.augment = Augment().to(setting.device)
         self.networks = nn.ModuleDict({"generator": self.generator, "discriminator": self.discriminator})
@@ -95,20 +89,10 @@ class StyleGAN2Method(Method):
         self.numbers = extra["numbers"]
 
     def _update(self, name: str, loss_of: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
-        """One step of a network's optimiser on this process's share of the batch; the mean loss."""
+        """One step of a network, the other one frozen; loss_of gives the mean over a part of the batch."""
         for other, network in self.networks.items():
             network.requires_grad_(other == name)
-        optimizer = self.optimizers[name]
-        optimizer.zero_grad()
-        total = torch.zeros((), device=self.setting.device)
-        mine = distributed.share(batch)
-        for part in mine.chunk(self.training.accumulate):
-            loss = loss_of(part) * (len(part) / len(mine))
-            loss.backward()
-            total += loss.detach()
-        distributed.average_gradients([self.networks[name]])
-        optimizer.step()
-        return distributed.mean(total)
+        return self.descend(name, lambda part, n: loss_of(part) * (len(part) / n), batch)
 
     def _generator_loss(self, number: Tensor) -> Tensor:
         number = number.to(self.setting.device)
@@ -124,7 +108,7 @@ class StyleGAN2Method(Method):
         ws, _, noise = self._styles("path", number)
         with torch.compiler.set_stance("force_eager"):
             images = self.generator.synthesis(ws, noise)
-            y = normal(self._seed("path projection"), number, images[0].numel()).view_as(images)
+            y = normal(self.seed("path projection"), number, images[0].numel()).view_as(images)
             lengths = losses.path_lengths(images, ws, y)
         self.path_mean = losses.path_target(self.path_mean, distributed.mean(lengths.detach().mean()), self.part)
         return losses.path_penalty(lengths, self.path_mean) * self.gan.path_length * self.gan.path_every
@@ -162,9 +146,6 @@ class StyleGAN2Method(Method):
         share = distributed.world() * distributed.mean(signs.sum())
         self.signs += torch.stack([share, torch.full_like(share, len(signs) * distributed.world())])
 
-    def _seed(self, purpose: str) -> int:
-        return seed_of(self.setting.seed, purpose)
-
     def _reduced(self) -> torch.autocast | nullcontext[None]:
         if self.training.precision == "float32":
             return nullcontext()
@@ -172,15 +153,15 @@ class StyleGAN2Method(Method):
 
     def _styles(self, purpose: str, number: Tensor) -> tuple[Tensor, Tensor | None, Noise]:
         """ws of fresh latents with their labels and noise, some of them mixed with others."""
-        seed, dim = self._seed(purpose), self.setting.experiment.recipe.dim
+        seed, dim = self.seed(purpose), self.setting.experiment.recipe.dim
         labels = labels_of(seed, number, self.classes)
         w = self.generator.mapping.map(latents(seed, number, dim), labels)
         if not self.gan.mixing:
             return self.generator.mapping.styles(w), labels, noise_of(seed, number)
         layers = self.generator.synthesis.num_ws
-        mixed, place = uniform(normal(self._seed(f"{purpose} crossover"), number, 2)).unbind(1)
+        mixed, place = uniform(normal(self.seed(f"{purpose} crossover"), number, 2)).unbind(1)
         crossover = torch.where(mixed < self.gan.mixing, 1 + (place * (layers - 1)).long(), layers)
-        w2 = self.generator.mapping.map(latents(self._seed(f"{purpose} mixing"), number, dim), labels)
+        w2 = self.generator.mapping.map(latents(self.seed(f"{purpose} mixing"), number, dim), labels)
         return self.generator.mapping.styles(w, (w2, crossover)), labels, noise_of(seed, number)
 
     def _reals(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -189,7 +170,7 @@ class StyleGAN2Method(Method):
         number, index = pairs[:, 0].to(device), pairs[:, 1]
         images = self.setting.images.batch(index, device)
         if self.gan.flips:
-            flipped = normal(self._seed("flip"), number, 1)[:, 0] > 0
+            flipped = normal(self.seed("flip"), number, 1)[:, 0] > 0
             images = torch.where(flipped[:, None, None, None], images.flip(3), images)
         if not self.classes:
             return number, images, None
@@ -199,6 +180,6 @@ class StyleGAN2Method(Method):
     def _judged(self, images: Tensor, labels: Tensor | None, purpose: str, number: Tensor) -> Tensor:
         """Logits of the augmented images; at p = 0 the augmentations are the identity."""
         if self.p > 0:
-            images = self.augment(images, self.p, self._seed(f"augment {purpose}"), number)
+            images = self.augment(images, self.p, self.seed(f"augment {purpose}"), number)
         logits: Tensor = self.discriminator(images, labels)
         return logits

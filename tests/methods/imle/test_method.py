@@ -112,7 +112,7 @@ def test_matched_latents_are_the_pools_moved_a_little(tmp_path: Path) -> None:
     for imle in (still, moved):
         imle._start_epoch(0)
     assert torch.equal(still.matched, moved.matched)
-    assert torch.equal(still.z, latents(still._seed("pool"), still.matched, still.z.shape[1]))
+    assert torch.equal(still.z, latents(still.seed("pool"), still.matched, still.z.shape[1]))
     difference = (moved.z - still.z) / 0.001
     assert 0.9 < difference.std() < 1.1 and len(difference[:, 0].unique()) == moved.n
 

@@ -1,4 +1,4 @@
-"""Classes by name, "package.module:Class": found without running their code, and imported when they are used."""
+"""Classes that params/ name, "package.module:Class": found without running their code, imported when they are used."""
 
 import hashlib
 import inspect

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support import own_classes
 
-from rtm.core.classes import built, imported, source_digest, source_of
+from rtm.config.classes import built, imported, source_digest, source_of
 from rtm.core.errors import UserError
 
 MODULE = """
