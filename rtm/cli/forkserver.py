@@ -25,8 +25,8 @@ PACKAGE = Path(__file__).parents[1]
 # what the verbs import; torch._dynamo is what an optimiser brings along
 MODULES = (
     *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
-    *("rtm.models.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.reports.summary"),
-    *("rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
+    *("rtm.models.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
+    *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # none to lose in a fork
 SIZE = struct.Struct("!q")

@@ -143,7 +143,7 @@ def _evaluate_images(context: Context, arguments: Arguments) -> None:
 def latency(arguments: Arguments) -> None:
     """Time the generator and count its parameters."""
     from rtm.core.files import write_json
-    from rtm.models.sampling import measure_latency
+    from rtm.metrics.latency import measure_latency
 
     context = Context(arguments)
     experiment = context.experiment(arguments.experiment)

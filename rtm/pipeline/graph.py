@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 from rtm.config import Config, Experiment, load
+from rtm.config.classes import source_digest
 from rtm.config.experiments import Protocol, Resources
 from rtm.config.loading import PARAMS
 from rtm.config.reports import Figure, Table
 from rtm.core.errors import UserError
 from rtm.lineage.job import Job, Keeper, Stage, Subject
-from rtm.methods.registry import module_of
+from rtm.methods.registry import method_class
+from rtm.models.registry import generator_builder, mapper_class
 
 NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, where its name differs
 TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
@@ -172,7 +174,8 @@ class _Builder:
             "steps": experiment.steps(),
             "training": recipe.training.model_dump(mode="json", exclude=UNREAD_BY_TRAINING),
         }
-        inputs, entries = [self.dataset(experiment.dataset_name)], ["rtm.training.loop:Run", module_of(experiment)]
+        inputs = [self.dataset(experiment.dataset_name)]
+        entries = ["rtm.training.loop:Run", *_ours(method_class(experiment)), *_generator(experiment)]
         if recipe.imle:
             read["imle"] = recipe.imle.model_dump(mode="json")
             inputs.append(self.network(recipe.imle.perceptual))
@@ -181,6 +184,8 @@ class _Builder:
             read["selection"] = self.protocol(protocol, experiment.dataset_name)
             inputs += [self.reference(experiment.dataset_name, protocol), *self.networks(protocol)]
             entries.append("rtm.training.monitor:selection")
+        elif recipe.method:
+            read["method"] = recipe.method.model_dump(mode="json") | _source(method_class(experiment))
         if recipe.training.watch:
             inputs.append(self.network(recipe.training.watch.extractor))
         outputs = [self.layout.checkpoint(name, seed), self.layout.curve(name, seed)]
@@ -195,7 +200,7 @@ class _Builder:
             "samples": experiment.recipe.evaluation.samples,
             "variants": list(experiment.variants),
         }
-        entries = ("rtm.models.sampling:write_samples", _generator(experiment))
+        entries = ("rtm.models.sampling:write_samples", *_generator(experiment))
         inputs, outputs = [self.train(experiment, seed)], [self.layout.samples(experiment.name, seed)]
         subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
         return self.add(Stage.SAMPLE, subject, read, entries, inputs, outputs, compute, keeper="nobody", temporary=True)
@@ -206,7 +211,7 @@ class _Builder:
         read = _architecture(experiment) | {"seed": seed}
         inputs = [self.train(experiment, seed), self.dataset(experiment.dataset_name)]
         inputs += [self.network(self.config.params.protocols[experiment.recipe.evaluation.protocols[0]].pr_extractor)]
-        entries = ("rtm.metrics.gallery:write_gallery", "rtm.metrics.evaluate:extractor_of", _generator(experiment))
+        entries = ("rtm.metrics.gallery:write_gallery", "rtm.metrics.evaluate:extractor_of", *_generator(experiment))
         outputs = [self.layout.gallery(experiment.name, seed)]
         subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
         return self.add(Stage.GALLERY, subject, read, entries, inputs, outputs, compute, keeper="dvc")
@@ -238,7 +243,7 @@ class _Builder:
             "variants": list(experiment.variants),
         }
         inputs, outputs = [self.train(experiment, experiment.seeds[0])], [self.layout.latency(experiment.name)]
-        entries = ("rtm.models.sampling:measure_latency", _generator(experiment))
+        entries = ("rtm.metrics.latency:measure_latency", *_generator(experiment))
         subject, compute = Subject(experiment=experiment.name), _measuring(experiment)
         return self.add(Stage.LATENCY, subject, read, entries, inputs, outputs, compute)
 
@@ -320,16 +325,26 @@ def _measuring(experiment: Experiment) -> Resources:
     )
 
 
-def _generator(experiment: Experiment) -> str:
-    return f"{module_of(experiment)}:build_generator"
+def _generator(experiment: Experiment) -> tuple[str, ...]:
+    """The code that a generator is built from, as far as it is ours."""
+    return generator_builder(experiment), *_ours(mapper_class(experiment.mapper))
+
+
+def _ours(name: str) -> tuple[str, ...]:
+    return (name,) if name.startswith("rtm.") else ()
+
+
+def _source(name: str) -> dict[str, str]:
+    """What stands for the code of a class from outside, which no entry of a job can reach."""
+    return {} if _ours(name) else {"source": source_digest(name)}
 
 
 def _architecture(experiment: Experiment) -> dict[str, Any]:
     """What a generator is built from."""
-    decoder, gan = experiment.decoder, experiment.recipe.stylegan2
+    decoder, gan, mapper = experiment.decoder, experiment.recipe.stylegan2, experiment.mapper
     return {
         "dim": experiment.recipe.dim,
-        "mapper": experiment.mapper.model_dump(mode="json"),
+        "mapper": mapper.model_dump(mode="json") | _source(mapper_class(mapper)),
         "decoder": decoder and decoder.model_dump(mode="json"),
         "stylegan2": gan and gan.model_dump(mode="json"),
     }
