@@ -1,11 +1,10 @@
 """Does a model copy? Precision and recall against the training set reward copies; distances to it tell them apart."""
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from rtm.core.distances import nearest
 from rtm.core.errors import UserError
-from rtm.core.neighbours import nearest
 
 QUANTILE = 0.01
 SAME = 1e-5  # of a feature's length: what rounding in other batches makes of one image
@@ -35,5 +34,4 @@ def memorisation(
 
 
 def _to_nearest(queries: NDArray[np.float32], base: NDArray[np.float32], rank: int) -> NDArray[np.float64]:
-    found = nearest(torch.from_numpy(queries), torch.from_numpy(base), rank + 1)[0]
-    return np.asarray(found[:, rank].numpy())
+    return nearest(queries, base, rank + 1)[0][:, rank]
