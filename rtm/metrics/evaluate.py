@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from rtm.config.experiments import Protocol, Watching
 from rtm.core.errors import UserError
 from rtm.core.files import atomic, digest, reading, write_json
 from rtm.core.layout import Layout
+from rtm.core.versions import loaded_versions
 from rtm.data.datasets import Images
 from rtm.metrics.features import DigitsExtractor, Extractor, FeatureSet, extract
 from rtm.metrics.fid import Statistics, frechet_distance
@@ -25,7 +25,6 @@ from rtm.metrics.images import Pictures
 from rtm.metrics.inception_score import inception_score
 from rtm.metrics.prdc import Membership, membership
 
-PACKAGES = ("torch", "torch-fidelity", "numpy")
 BATCH = 128
 
 
@@ -165,7 +164,7 @@ def write_metrics(config: Config, layout: Layout, experiment: Experiment, protoc
             "checkpoint_sha256": digest(layout.checkpoint(experiment.name, seed)),
             "reference_sha256": digest(reference),
             "extractors": real.extractors,
-            "versions": {package: version(package) for package in PACKAGES},
+            "versions": loaded_versions(__name__),
         },
     }
     write_json(layout.metrics(experiment.name, protocol_name, seed), written)

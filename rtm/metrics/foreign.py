@@ -9,6 +9,7 @@ from rtm.config.experiments import Protocol
 from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all, write_json
 from rtm.core.layout import Layout
+from rtm.core.versions import loaded_versions
 from rtm.metrics.evaluate import ImageSet, measure, see
 from rtm.metrics.images import Pictures, load_images
 from rtm.metrics.memorisation import memorisation
@@ -41,7 +42,7 @@ def evaluate_images(
         "found": len(images),
         "samples": required,
         "metrics": measured.metrics,
-        "provenance": {"extractors": real.extractors},
+        "provenance": {"extractors": real.extractors, "versions": loaded_versions(__name__)},
     }
     if resamples:
         used = fake.quality.first(required)

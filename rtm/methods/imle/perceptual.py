@@ -65,13 +65,15 @@ def load_maps(name: str, weights: Path) -> nn.Module:
 
 
 def _lpips(weights: Path) -> LPIPS:
+    import lpips
+
     from rtm.models.vgg16 import load_vgg16
 
     features = load_vgg16(weights).features
     for layer in features:
         if isinstance(layer, nn.ReLU):
             layer.inplace = False  # the maps are kept
-    heads = torch.load(str(files("lpips") / "weights/v0.1/vgg.pth"), map_location="cpu", weights_only=True)
+    heads = torch.load(str(files(lpips) / "weights/v0.1/vgg.pth"), map_location="cpu", weights_only=True)
     return LPIPS(features, [heads[f"lin{layer}.model.1.weight"] for layer in range(5)])
 
 
