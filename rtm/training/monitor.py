@@ -37,14 +37,14 @@ def selection(config: Config, layout: Layout, setting: Setting) -> Watch:
 
 
 def looks(layout: Layout, setting: Setting) -> Watch:
-    from rtm.metrics.evaluate import glance
+    from rtm.metrics.evaluate import curve_metrics
 
     experiment, watching = setting.experiment, setting.experiment.recipe.training.watch
     assert watching is not None
     chosen = permutation(seed_of("watch"), len(setting.images))[: watching.samples].sort().values.numpy()
-    look = glance(np.asarray(setting.images.pixels[chosen]), watching, layout)
+    measure = curve_metrics(np.asarray(setting.images.pixels[chosen]), watching, layout)
     every = -(-experiment.steps() // watching.looks)
-    return Watch(every, lambda made: look(_drawn(made, experiment, watching.samples, setting.device)), selects=False)
+    return Watch(every, lambda made: measure(_drawn(made, experiment, watching.samples, setting.device)), selects=False)
 
 
 def _drawn(generator: nn.Module, experiment: Experiment, number: int, device: torch.device) -> NDArray[np.uint8]:
