@@ -16,7 +16,7 @@ from rtm.config.reports import Figure, Table
 from rtm.core.errors import UserError
 from rtm.lineage.job import Job, Keeper, Stage, Subject
 from rtm.methods.registry import method_class
-from rtm.models.registry import generator_builder, mapper_class
+from rtm.models.registry import generator_builder, mapper_class, unused
 
 NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, where its name differs
 TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
@@ -350,7 +350,8 @@ def _measuring(experiment: Experiment) -> Resources:
 
 def _generator(experiment: Experiment) -> tuple[str, ...]:
     """The code that a generator is built from, as far as it is ours."""
-    return generator_builder(experiment), *_ours(mapper_class(experiment.mapper))
+    left_out = (f"!{name}" for name in unused(experiment))
+    return generator_builder(experiment), *_ours(mapper_class(experiment.mapper)), *left_out
 
 
 def _ours(name: str) -> tuple[str, ...]:
