@@ -82,9 +82,12 @@ def _receive(connection: socket.socket) -> int | None:
 
 def serve(path: str, run: Callable[[], None]) -> None:
     """Answer calls at a socket: each worker becomes the caller and runs `run`, the command line."""
+    from rtm.core.versions import PRELOADED
+
     imported = _times()
     for module in MODULES:
         import_module(module)
+    PRELOADED.update(sys.modules)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{path}.new")

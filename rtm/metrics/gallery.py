@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.core.devices import best_device
+from rtm.core.distances import nearest
 from rtm.core.files import atomic
-from rtm.core.neighbours import nearest
 from rtm.core.randomness import permutation, seed_of
 from rtm.data.datasets import Images
 from rtm.metrics.features import Extractor, extract
@@ -45,8 +45,8 @@ def write_gallery(
 
 
 def _nearest(queries: np.ndarray, pool: np.ndarray, extractor: Extractor, device: torch.device) -> np.ndarray:
-    asked, found = (torch.from_numpy(extract(pixels, extractor, 64, device).features) for pixels in (queries, pool))
-    return nearest(asked, found, NEIGHBOURS)[1].numpy()
+    asked, found = (extract(pixels, extractor, 64, device).features for pixels in (queries, pool))
+    return nearest(asked, found, NEIGHBOURS)[1]
 
 
 def _interpolated(generator: nn.Module, experiment: Experiment, seed: int, device: torch.device) -> np.ndarray:

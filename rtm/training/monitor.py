@@ -36,15 +36,15 @@ def selection(config: Config, layout: Layout, setting: Setting) -> Watch:
 
 
 def looks(layout: Layout, setting: Setting) -> Watch:
-    from rtm.metrics.evaluate import glance
+    from rtm.metrics.evaluate import curve_metrics
 
     experiment, watching = setting.experiment, setting.experiment.recipe.training.watch
     assert watching is not None
     chosen = permutation(seed_of("watch"), len(setting.images))[: watching.samples].sort().values.numpy()
-    look = glance(np.asarray(setting.images.pixels[chosen]), watching, layout)
+    measured = curve_metrics(np.asarray(setting.images.pixels[chosen]), watching, layout)
     every = -(-experiment.steps() // watching.looks)
 
     def measure(generator: nn.Module) -> dict[str, float]:
-        return look(draw_many(generator, experiment, seed_of("selection"), watching.samples, setting.device))
+        return measured(draw_many(generator, experiment, seed_of("selection"), watching.samples, setting.device))
 
     return Watch(every, measure, selects=False)

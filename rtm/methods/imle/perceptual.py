@@ -58,17 +58,16 @@ def load_maps(name: str, weights: Path) -> nn.Module:
 
 
 def _lpips(weights: Path) -> LPIPS:
-    from torchvision.models import vgg16
+    import lpips
 
-    from rtm.data.weights import load_network
+    from rtm.models.vgg16 import load_vgg16
 
-    network = vgg16(weights=None)
-    network.load_state_dict(load_network(weights), strict=False)
-    for layer in network.features:
+    features = load_vgg16(weights).features
+    for layer in features:
         if isinstance(layer, nn.ReLU):
             layer.inplace = False  # the maps are kept
-    heads = torch.load(str(files("lpips") / "weights/v0.1/vgg.pth"), map_location="cpu", weights_only=True)
-    return LPIPS(network.features, [heads[f"lin{layer}.model.1.weight"] for layer in range(5)])
+    heads = torch.load(str(files(lpips) / "weights/v0.1/vgg.pth"), map_location="cpu", weights_only=True)
+    return LPIPS(features, [heads[f"lin{layer}.model.1.weight"] for layer in range(5)])
 
 
 def _unit(maps: Tensor) -> Tensor:
