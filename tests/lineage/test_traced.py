@@ -181,7 +181,7 @@ def test_little_is_left_out() -> None:
     assert set(LEFT_OUT) == {
         *("rtm.cli", "rtm.config", "rtm.lineage", "rtm.pipeline"),
         *("rtm.core.errors", "rtm.core.files", "rtm.core.layout", "rtm.core.progress"),
-        *("rtm.methods.registry", "rtm.training.runs"),
+        *("rtm.methods.registry", "rtm.models.registry", "rtm.training.runs"),
     }
 
 
