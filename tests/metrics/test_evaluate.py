@@ -105,7 +105,7 @@ def test_a_bad_array_is_named(tmp_path: Path, array: NDArray[np.generic], words:
         load_images(tmp_path / "bad.npy")[0:4]
 
 
-def test_other_files_are_told(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "images.txt").write_text("")
     (tmp_path / "broken.npz").write_bytes(b"PK nothing")
@@ -242,7 +242,7 @@ def test_images_from_elsewhere_are_measured_like_our_own(demo: tuple[Config, Lay
     assert new["memorisation"]["copied"] < 0.2 and "intervals" not in new
 
 
-def test_more_images_than_are_measured_are_told(
+def test_more_images_than_are_measured_give_a_warning(
     demo: tuple[Config, Layout, Pixels], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, layout, images = demo
