@@ -290,7 +290,7 @@ def test_what_will_be_refused_is_refused_before_anything_is_extracted(
 def test_too_few_resamples_are_refused(demo: tuple[Config, Layout, Pixels], tmp_path: Path, resamples: int) -> None:
     config, layout, images = demo
     np.save(tmp_path / "images.npy", images)
-    with pytest.raises(UserError, match=f"from {resamples} resamples say nothing; ask for 40 or more"):
+    with pytest.raises(UserError, match=f"from {resamples} resamples are too rough; ask for 40 or more"):
         evaluate_images(config, layout, tmp_path / "images.npy", "digits", "digits", resamples)
 
 
