@@ -13,7 +13,7 @@ from rtm.core.files import atomic
 from rtm.core.randomness import permutation, seed_of
 from rtm.data.datasets import Images
 from rtm.metrics.features import Extractor, extract
-from rtm.models.generator import draw, latents, load_generator
+from rtm.models.drawing import draw, draw_many, latents, load_generator
 from rtm.models.sampling import evaluation_seed
 
 SAMPLES = {32: 4096}  # largest resolution: number of samples that can still be seen on one sheet
@@ -30,7 +30,8 @@ def write_gallery(
     generator = load_generator(experiment, checkpoint, device)
     resolution = experiment.dataset.resolution
     shown = next((number for side, number in SAMPLES.items() if resolution <= side), FEW_SAMPLES)
-    pool = _drawn(generator, experiment, seed, max(shown, min(POOL, experiment.recipe.evaluation.samples)), device)
+    number = max(shown, min(POOL, experiment.recipe.evaluation.samples))
+    pool = draw_many(generator, experiment, evaluation_seed(seed), number, device)
     chosen = permutation(seed_of("queries"), len(images))[:QUERIES].numpy()
     queries = np.asarray(images.pixels[chosen])
     with atomic(path) as file:
@@ -41,11 +42,6 @@ def write_gallery(
             queries=queries,
             neighbours=pool[_nearest(queries, pool, extractor, device)],
         )
-
-
-def _drawn(generator: nn.Module, experiment: Experiment, seed: int, number: int, device: torch.device) -> np.ndarray:
-    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
-    return torch.cat([draw(generator, experiment, evaluation_seed(seed), index).cpu() for index in indices]).numpy()
 
 
 def _nearest(queries: np.ndarray, pool: np.ndarray, extractor: Extractor, device: torch.device) -> np.ndarray:

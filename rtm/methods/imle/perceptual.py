@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -16,12 +15,6 @@ from torch import Tensor, nn
 
 from rtm.core.randomness import normal, seed_of
 from rtm.models.digits import load_digits_classifier
-
-
-class FeatureMaps(Protocol):
-    """Images (batch, 3, R, R) in [-1, 1] to maps (batch, C, H, W), one a layer."""
-
-    def __call__(self, images: Tensor) -> list[Tensor]: ...
 
 
 class LPIPS(nn.Module):
