@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-from rtm.core import versions
-from rtm.core.versions import loaded_versions
+from rtm.lineage import versions
+from rtm.lineage.versions import loaded_versions
 
 STAGES = """
 import importlib, json, sys
@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from rtm.core.errors import UserError
 from rtm.core.layout import Layout
-from rtm.core.versions import PRELOADED, loaded_versions
+from rtm.lineage.versions import PRELOADED, loaded_versions
 
 def summary():
     import rtm.reports.summary
