@@ -13,8 +13,8 @@ SCALE ?= paper
 demo: $(BIN)/.installed
 	rtm demo
 
-# a worker takes one group of tests after the other, the longest first; see tests/conftest.py
-PYTEST = OMP_NUM_THREADS=1 pytest -q -n auto --dist loadgroup --no-loadscope-reorder
+# a worker takes one file after the other, in the order of tests/conftest.py
+PYTEST = OMP_NUM_THREADS=1 pytest -q -n auto --dist loadfile --no-loadscope-reorder
 
 check: lint
 	$(PYTEST) -m "not slow"

@@ -1,36 +1,28 @@
-"""Order and grouping of the tests on several cores, and no process left behind by any of them."""
+"""The order of the tests on several cores, and no process left behind by any of them."""
 
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.processes import none_left
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs a file, or a group marked within one; the longest groups start first."""
-    seconds: dict[str, float] = defaultdict(float)
+    """A worker runs one file after the other: those that take longest come first, so that all end together."""
+    seconds: dict[Path, float] = defaultdict(float)
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow(seconds=2))
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
         slow = item.get_closest_marker("slow")
-        seconds[_group(item)] += slow.kwargs.get("seconds", 5.0) if slow else 0.1
-    items.sort(key=lambda item: -seconds[_group(item)])
+        seconds[item.path] += slow.kwargs["seconds"] if slow else 0.1
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 def pytest_xdist_auto_num_workers() -> int:
     """One more than cores: the tests on SLURM wait most of the time."""
     return len(os.sched_getaffinity(0)) + 1
-
-
-def _group(item: pytest.Item) -> str:
-    marker = item.get_closest_marker("xdist_group")
-    assert marker is not None
-    return str(marker.args[0])
 
 
 @pytest.fixture(scope="session", autouse=True)

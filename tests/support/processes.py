@@ -26,7 +26,7 @@ class Process:
 
 
 @contextmanager
-def none_left(name: str) -> Iterator[None]:
+def none_left(name: str, grace: float = GRACE) -> Iterator[None]:
     """Mark what is started within; at the end kill whatever of it still lives, and fail with the command lines."""
     outer = os.environ.get(MARK)
     mark = os.environ[MARK] = f"{os.getpid()}:{time.monotonic_ns()}:{name}"
@@ -36,16 +36,16 @@ def none_left(name: str) -> Iterator[None]:
         os.environ.pop(MARK)
         if outer is not None:
             os.environ[MARK] = outer
-    if left := _left(mark):
+    if left := _left(mark, grace):
         for process in left:
             with suppress(ProcessLookupError):
                 os.kill(process.id, signal.SIGKILL)
         pytest.fail("These processes were left behind:\n" + "\n".join(map(str, left)), pytrace=False)
 
 
-def _left(mark: str) -> list[Process]:
+def _left(mark: str, grace: float) -> list[Process]:
     """What still lives after a while of grace."""
-    end = time.monotonic() + GRACE
+    end = time.monotonic() + grace
     while (left := list(marked(mark))) and time.monotonic() < end:
         time.sleep(0.05)
     return left

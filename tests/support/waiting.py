@@ -10,17 +10,21 @@ import pytest
 
 T = TypeVar("T")
 STANDSTILL = 240.0  # seconds in which nothing changes; even a loaded machine imports everything in less
-PAUSE = 0.05
+PAUSE, LOOK_EVERY = 0.05, 1.0
 
 
 def wait_for(condition: Callable[[], T], progress: Callable[[], object], standstill: float = STANDSTILL) -> T:
     """The condition's first true value; fails once `progress` has had the same value for too long."""
-    last, since = progress(), time.monotonic()
+    last, changed = progress(), time.monotonic()
+    looked = changed
     while not (met := condition()):
         time.sleep(PAUSE)
-        if (now := progress()) != last:
-            last, since = now, time.monotonic()
-        elif time.monotonic() - since > standstill:
+        if time.monotonic() - looked < LOOK_EVERY:
+            continue
+        now, looked = progress(), time.monotonic()
+        if now != last:
+            last, changed = now, looked
+        elif looked - changed > standstill:
             pytest.fail(f"Nothing has changed for {standstill:.0f} seconds:\n{str(last)[-5000:]}")
     return met
 
