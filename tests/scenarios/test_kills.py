@@ -6,13 +6,15 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
-from support import ROOT
+from support import ROOT, smoke_workspace
 from support.waiting import tail, wait_for, wait_for_end
 from support.workspace import copied, environment, run
+
+from rtm.config import load
 
 pytestmark = pytest.mark.slow(seconds=50)
 TARGET = "demo/checkpoints/digits_rtm/seed0.safetensors"
@@ -37,6 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.write_text(path.read_text().replace(old, new))
     run(folder, "git", "init", "-q")
     run(folder, "rtm", "lineage", "dvc")
+    with chdir(folder):
+        smoke_workspace.fetch(load("demo"))
     run(folder, *SNAKEMAKE)
     return folder
 

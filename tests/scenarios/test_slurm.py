@@ -100,7 +100,7 @@ class Training(Site):
         }
         scales.write_text(yaml.safe_dump(content, sort_keys=False))
         with chdir(folder):
-            smoke_workspace.fetch(load("smoke"))
+            smoke_workspace.fetch(load("smoke"), "shells")
         return cls(folder, slurm)
 
     def slow(self) -> None:

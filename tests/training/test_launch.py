@@ -25,7 +25,7 @@ NAME = "shells_imle_rtm"
 def smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.chdir(tmp_path)
     config = load("smoke", PARAMS)
-    smoke_workspace.fetch(config)
+    smoke_workspace.fetch(config, "shells")
     return config
 
 

@@ -22,7 +22,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy where one experiment of the smoke scale is trained."""
     folder = copied(tmp_path_factory.mktemp("status"))
     with chdir(folder):
-        smoke_workspace.fetch(load("smoke"))
+        smoke_workspace.fetch(load("smoke"), "shells")
     run(folder, "snakemake", "--cores", "2", "smoke/checkpoints/shells_imle_rtm/seed0.safetensors")
     return folder
 
