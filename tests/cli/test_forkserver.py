@@ -50,5 +50,5 @@ def test_changed_code_is_never_run_from_memory(folder: Path, warm: dict[str, str
 
 
 def test_without_a_server_it_works_alone(folder: Path, tmp_path: Path) -> None:
-    given = {**environment(folder), "RTM_WARM": str(tmp_path / "nobody")}
+    given = {**environment(folder), "RTM_FORKSERVER": str(tmp_path / "nobody")}
     assert rtm(folder, given, "schema").returncode == 0

@@ -43,7 +43,7 @@ from rtm.data.datasets import Images, to_pixels, to_unit
 from rtm.data.fetch import fetch_dataset
 from rtm.data.pickles import load_arrays
 from rtm.data.prepare import prepare
-from rtm.lineage.meaning import meaning
+from rtm.lineage.fingerprint import present
 
 DATASETS = load("paper", PARAMS).params.datasets
 DIGITS = DATASETS["digits"]
@@ -500,12 +500,9 @@ def test_every_dataset_says_where_it_comes_from() -> None:
 def test_how_data_is_got_leaves_trainings_fresh() -> None:
     """What a fetch depends on is the preparation alone; a training reads, and prepares nothing."""
     got = {"rtm.data.download", "rtm.data.sources", "rtm.data.fetch", "rtm.data.check"}
-    assert not got & set(meaning(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
-    reading = {
-        module
-        for module in meaning(("rtm.training.loop:Run", "rtm.methods.imle.method"))
-        if module.startswith("rtm.data.")
-    }
+    assert not got & set(present().reached(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
+    reached = present().reached(("rtm.training.loop:Run", "rtm.methods.imle.method"))
+    reading = {module for module in reached if module.startswith("rtm.data.")}
     assert reading == {"rtm.data.datasets", "rtm.data.sampler", "rtm.data.weights"}
 
 
