@@ -145,6 +145,7 @@ def test_what_is_asked_for_by_name_must_be_here(config: Config, capsys: pytest.C
     ]
 
 
+@pytest.mark.slow(seconds=6)
 def test_dvc_keeps_what_is_absent_here_and_pulls_one(tmp_path: Path) -> None:
     """Two machines with different datasets, and a store between them."""
     first = Repository(tmp_path / "first")

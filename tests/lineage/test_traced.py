@@ -26,6 +26,7 @@ from rtm.lineage.fingerprint import LEFT_OUT, Code, present
 from rtm.lineage.job import Job, Stage
 from rtm.pipeline.graph import jobs
 
+pytestmark = pytest.mark.slow(seconds=8)
 Function = tuple[str, int]  # module, first line
 PACKAGE = str(ROOT / "rtm")
 IMLE, GAN, OTHERS = "shells_imle_rtm", "cifar10_stylegan2_ada_rtm", "others_shells"

@@ -152,10 +152,10 @@ class Repository:
 
     def planned(self, *targets: str) -> list[str]:
         """The rules that a dry run would execute, a word for each job."""
-        told = self.run("snakemake", "-n", "--quiet", "host", "--", *(targets or ("all", "demo")))
-        if "Nothing to be done" in told:
+        output = self.run("snakemake", "-n", "--quiet", "host", "--", *(targets or ("all", "demo")))
+        if "Nothing to be done" in output:
             return []
-        counts = [line.split() for line in told.split("Job stats:")[1].split("total")[0].splitlines()[3:]]
+        counts = [line.split() for line in output.split("Job stats:")[1].split("total")[0].splitlines()[3:]]
         rules = [rule for line in counts if line for rule in [line[0]] * int(line[1])]
         return sorted(rule for rule in rules if rule not in ("all", "demo"))
 

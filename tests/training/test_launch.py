@@ -26,7 +26,7 @@ NAME, METHOD = "shells_imle_rtm", "rtm.methods.imle.method"
 def smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.chdir(tmp_path)
     config = load("smoke", PARAMS)
-    smoke_workspace.fetch(config)
+    smoke_workspace.fetch(config, "shells")
     return config
 
 
