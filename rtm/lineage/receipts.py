@@ -77,7 +77,8 @@ class Ledger:
         receipt = self.receipt(job)
         if receipt is None:
             return None
-        counts = {str(read)} if job.stage == "train" else receipt["outputs"].keys()
+        aside = set(map(str, job.aside))
+        counts = {str(read)} if job.stage == "train" else receipt["outputs"].keys() - aside
         md5s = [output["md5"] for name, output in receipt["outputs"].items() if name in counts]
         return receipt.get("identity") or _hash(md5s)
 

@@ -41,6 +41,7 @@ class Job:
     outputs: tuple[Path, ...]
     compute: Resources = field(repr=False)
     temporary: bool = False  # made for the jobs after it, then deleted
+    aside: tuple[Path, ...] = ()  # outputs that no other job depends on
 
     @property
     def id(self) -> str:
@@ -163,22 +164,26 @@ class _Builder:
         *,
         shared: bool = False,
         temporary: bool = False,
+        aside: Iterable[Path] = (),
     ) -> Job:
         key = f"{stage}/{name}"
         if key not in self.graph:
             folder = self.config.scale.shared if shared else self.config.scale.root
             root = f"{folder}/" if folder else ""
             once = tuple({job.id: job for job in inputs}.values())
-            made = tuple(outputs)
+            made, unread = tuple(outputs), tuple(aside)
             scale = self.config.scale_name
-            self.graph[key] = Job(scale, root, stage, name, params, entries, once, made, compute, temporary)
+            self.graph[key] = Job(scale, root, stage, name, params, entries, once, made, compute, temporary, unread)
         return self.graph[key]
 
     def dataset(self, name: str) -> Job:
         dataset, images = self.config.params.datasets[name], self.layout.images(name)
         outputs = [images, images.with_name("labels.npy")] if dataset.classes else [images]
+        test = self.layout.test_images(name)
+        aside = [test, test.with_name("test_labels.npy")] if dataset.test else []
         read = dataset.model_dump(mode="json", exclude={"title", "sources", "licence", "citation"})
-        return self.add("fetch", name, read, ("rtm.data.prepare:prepare",), [], outputs, shared=True)
+        entries = ("rtm.data.prepare:prepare",)
+        return self.add("fetch", name, read, entries, [], [*outputs, *aside], shared=True, aside=aside)
 
     def network(self, name: str) -> Job:
         file = NETWORKS.get(name, name)

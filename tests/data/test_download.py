@@ -20,7 +20,7 @@ from rtm.config.experiments import Source
 from rtm.core.errors import UserError
 from rtm.core.files import digest
 from rtm.data import download as module
-from rtm.data.download import OVERLAP, UnreachableError, download
+from rtm.data.download import OVERLAP, Patience, UnreachableError, download
 from rtm.data.sources import first_of, obtain
 
 CONTENT = np.random.default_rng(0).bytes(1_000_000)
@@ -29,7 +29,7 @@ SUMS = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "md5": hashlib.md5(CONTEN
 
 def fetched(server: Server, folder: Path, timeout: float = 5, checksums: dict[str, str] | None = None) -> Path:
     path = folder / "file.zip"
-    download(server.url, path, SUMS if checksums is None else checksums, timeout=timeout, pause=0.001)
+    download(server.url, path, SUMS if checksums is None else checksums, patience=Patience(timeout, 0.001))
     return path
 
 
@@ -96,7 +96,7 @@ def test_a_part_that_differs_before_the_overlap_is_found_by_the_checksum(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("habit", "told"),
+    ("habit", "message"),
     [
         ("404", "answers 404 Not Found"),
         ("500", r"broke off \(500 Internal"),
@@ -105,11 +105,14 @@ def test_a_part_that_differs_before_the_overlap_is_found_by_the_checksum(tmp_pat
         ("disguised login", "web page"),
         ("claims less", "gave a file whose sha256 is"),
         ("other file", "gave a file whose sha256 is"),
-        ("deaf and dropping", r"broke off after 0\.5 MB, from where the next run goes on \(500000 of 1000000 bytes"),
+        (
+            "deaf and dropping",
+            r"broke off after 0\.5 MB, from where the next run goes on \(.*500000 more expected",
+        ),
     ],
 )
-def test_no_file_but_a_sentence(tmp_path: Path, habit: str, told: str) -> None:
-    with serving(CONTENT, habit) as server, pytest.raises(UnreachableError, match=told) as caught:
+def test_no_file_but_a_sentence(tmp_path: Path, habit: str, message: str) -> None:
+    with serving(CONTENT, habit) as server, pytest.raises(UnreachableError, match=message) as caught:
         fetched(server, tmp_path)
     assert server.url in str(caught.value) and "\n" not in str(caught.value)
     left = {path.name for path in tmp_path.iterdir()} - {".file.zip.lock"}
@@ -128,12 +131,12 @@ def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
         assert fetched(server, tmp_path, timeout=0.3).read_bytes() == CONTENT
 
 
-def test_no_network_is_told_at_once(tmp_path: Path) -> None:
+def test_no_network_is_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9/x cannot be reached \(.*refused"):
         download("http://127.0.0.1:9/x", tmp_path / "x", {})
 
 
-def test_a_full_disk_is_told_and_keeps_what_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_sentence_and_keeps_what_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def filling(description: str, total: int) -> Iterator[object]:
         def report(done: int) -> None:
@@ -152,7 +155,7 @@ def test_a_full_disk_is_told_and_keeps_what_came(tmp_path: Path, monkeypatch: py
         assert server.asked == [None, f"bytes={kept - OVERLAP}-"]
 
 
-def test_a_disk_too_small_is_told_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_too_small_is_found_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
     with serving(CONTENT, "honest") as server, pytest.raises(UserError, match="is full"):
         fetched(server, tmp_path)

@@ -1,4 +1,4 @@
-"""A web server on this machine that misbehaves as told, and remembers what it was asked."""
+"""A web server on this machine with bad habits, which remembers what it was asked."""
 
 import threading
 from collections.abc import Iterator
