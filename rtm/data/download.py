@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, TypeVar
+from urllib.parse import urljoin
 
 import requests
 import urllib3
@@ -27,10 +28,10 @@ CHUNK = 1 << 18
 OVERLAP = 1 << 16  # bytes that are asked for again, to see that the part here is of the same file
 MEGABYTE = 10**6
 LARGEST = 1 << 35  # bytes; the largest archive of the paper's datasets has less than 2^33
+HOPS = 10  # from one address to the next
 OK, PARTIAL, NOT_SATISFIABLE = 200, 206, 416
 TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
-# ValueError and UnicodeError: addresses of redirects that are none
-BROKEN = (OSError, requests.RequestException, urllib3.exceptions.HTTPError, ValueError)
+BROKEN = (OSError, requests.RequestException, urllib3.exceptions.HTTPError)
 T = TypeVar("T")
 
 
@@ -95,6 +96,13 @@ def difference(path: Path, checksums: Mapping[str, str]) -> str:
     return ""
 
 
+class _Session(requests.Session):
+    """Follows no redirect: requests leaves the connection open where an address is none."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
+
 class _Download:
     """One file from one source, in as many requests as it takes while they bring something."""
 
@@ -147,25 +155,42 @@ class _Download:
                 raise _BrokenError(f"{code} {response.reason}")
             if code not in (OK, PARTIAL) or (code == PARTIAL and not begin):
                 raise UnreachableError(f"{self.url} answers {code} {response.reason}.")
-            hops = [each.url for each in (*response.history, response)]
-            plain = next((hop for hop in hops if not hop.startswith("https:")), None)
-            if self.url.startswith("https:") and plain:
-                raise UnreachableError(f"{self.url} leads to {plain}, which is not encrypted.")
             yield response
 
     def _answer(self, begin: int) -> requests.Response:
-        headers = {"User-Agent": "rtm", "Accept-Encoding": "identity"}
-        if begin:
-            headers["Range"] = f"bytes={begin}-"
+        """The answer at the end of the redirects, of which none may leave encryption."""
+        url = self.url
+        for _ in range(HOPS):
+            response = self._get(url, begin)
+            if not response.is_redirect:
+                return response
+            with response:
+                url = self._next(url, response.headers["Location"])
+            if self.url.startswith("https:") and not url.startswith("https:"):
+                raise UnreachableError(f"{self.url} leads to {url}, which is not encrypted.")
+        raise UnreachableError(f"{self.url} leads on and on, to {url} at last.")
+
+    def _next(self, url: str, location: str) -> str:
+        try:
+            return urljoin(url, location)
+        except ValueError:
+            raise self._no_address(location) from None
+
+    def _no_address(self, url: str) -> UnreachableError:
+        return UnreachableError(f"{self.url} leads to {url!r}, which is no address of the web.")
+
+    def _get(self, url: str, begin: int) -> requests.Response:
+        headers = {"User-Agent": "rtm", "Accept-Encoding": "identity"} | ({"Range": f"bytes={begin}-"} if begin else {})
         timeout = self.patience.timeout
         try:
-            return _within(2 * timeout, lambda: requests.get(self.url, headers=headers, timeout=timeout, stream=True))
-        except (requests.TooManyRedirects, requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema) as error:
-            raise UnreachableError(f"{self.url} leads nowhere ({error}).") from None
+            with _Session() as session:
+                return _within(2 * timeout, lambda: session.get(url, headers=headers, timeout=timeout, stream=True))
+        except ValueError:
+            raise self._no_address(url) from None
         except requests.ConnectionError as error:
             if not isinstance(_inner(error), urllib3.exceptions.MaxRetryError):  # it was reached, and broke off
                 raise
-            raise UnreachableError(f"{self.url} cannot be reached ({_reason(error)}).") from None
+            raise UnreachableError(f"{url} cannot be reached ({_reason(error)}).") from None
 
     def _refuse_page(self, response: requests.Response, first: bytes) -> None:
         """A login or a licence page is no archive, whatever it is called."""

@@ -2,34 +2,36 @@
 
 import errno
 import hashlib
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from support.servers import Server, serving
 
 from rtm.config.experiments import Source
 from rtm.core.errors import UserError
 from rtm.core.files import digest
 from rtm.data import download as module
-from rtm.data.download import OVERLAP, Patience, UnreachableError, download
+from rtm.data.download import LARGEST, OVERLAP, Patience, UnreachableError, download
 from rtm.data.sources import first_of, obtain
 
 CONTENT = np.random.default_rng(0).bytes(1_000_000)
 SUMS = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "md5": hashlib.md5(CONTENT).hexdigest()}
 
 
-def fetched(server: Server, folder: Path, timeout: float = 5, checksums: dict[str, str] | None = None) -> Path:
+def fetched(server: Server, folder: Path, timeout: float = 5, largest: int = LARGEST) -> Path:
     path = folder / "file.zip"
-    download(server.url, path, SUMS if checksums is None else checksums, patience=Patience(timeout, 0.001))
+    download(server.url, path, SUMS, largest, Patience(timeout, pause=0.001, window=0.2))
     return path
 
 
@@ -103,6 +105,13 @@ def test_a_part_that_differs_before_the_overlap_is_found_by_the_checksum(tmp_pat
         ("mute", "broke off"),
         ("login", "web page .* in place of the file"),
         ("disguised login", "web page"),
+        ("204", "answers 204 No Content"),
+        ("206", "answers 206"),
+        ("empty", "answers with an empty file"),
+        ("to ftp://example.org/x", "which is no address of the web"),
+        ("to http://[x/", "which is no address of the web"),
+        ("to http://\xff\xfe:99999999/", "which is no address of the web"),
+        ("to /file.zip", "leads on and on"),
         ("claims less", "gave a file whose sha256 is"),
         ("other file", "gave a file whose sha256 is"),
         (
@@ -117,6 +126,59 @@ def test_no_file_but_a_sentence(tmp_path: Path, habit: str, message: str) -> Non
     assert server.url in str(caught.value) and "\n" not in str(caught.value)
     left = {path.name for path in tmp_path.iterdir()} - {".file.zip.lock"}
     assert left == ({"file.zip.part"} if habit == "deaf and dropping" else set())
+
+
+@pytest.mark.parametrize(
+    ("habit", "message"),
+    [
+        ("trickles", "broke off after .* MB, from where the next run goes on .only .* bytes came in"),
+        ("slow header", "broke off .no answer in 0.6 s"),
+        ("endless", "sends 3 MB or more, and 3 MB is the most that is taken"),
+        ("drops and changes", "broke off .*another file than before"),
+    ],
+)
+def test_a_server_without_an_end_is_left(tmp_path: Path, habit: str, message: str) -> None:
+    with serving(CONTENT, habit) as server, pytest.raises(UnreachableError, match=message):
+        fetched(server, tmp_path, timeout=0.3, largest=3_000_000)
+    assert len(server.asked) <= 2 * Patience().tries
+
+
+def test_more_than_is_expected_is_not_even_begun(tmp_path: Path) -> None:
+    with serving(CONTENT, "honest") as server, pytest.raises(UnreachableError, match="sends 1 MB or more"):
+        fetched(server, tmp_path, largest=len(CONTENT) - 1)
+    assert not list(tmp_path.glob("file*"))
+    with serving(CONTENT, "honest") as server:
+        fetched(server, tmp_path, largest=len(CONTENT))
+
+
+def test_every_source_is_asked_and_every_answer_kept(tmp_path: Path) -> None:
+    """Whatever the first ones answer, the good mirror is asked."""
+    habits = ["empty", "204", "404", "login", "to ftp://x/y", "other file"]
+    with ExitStack() as stack:
+        servers = [stack.enter_context(serving(CONTENT, habit)) for habit in [*habits, "honest"]]
+        sources = [Source(url=server.url, sha256=SUMS["sha256"]) for server in servers]
+        found, failures = first_of(sources, tmp_path)
+    assert found and found.read_bytes() == CONTENT
+    assert [server.url in failure for server, failure in zip(servers, failures, strict=False)] == [True] * len(habits)
+
+
+def test_no_hop_may_leave_encryption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """https -> http -> https: what went between could have been changed."""
+    hops = ["https://example.org/x", "http://example.org/y", "https://example.org/z"]
+
+    asked = []
+
+    def get(_: requests.Session, url: str, **__: object) -> requests.Response:
+        asked.append(url)
+        answer = requests.Response()
+        answer.status_code, answer.raw = 302, io.BytesIO()
+        answer.headers["Location"] = hops[hops.index(url) + 1]
+        return answer
+
+    monkeypatch.setattr(requests.Session, "get", get)
+    with pytest.raises(UnreachableError, match=r"leads to http://example\.org/y, which is not encrypted"):
+        download(hops[0], tmp_path / "x", {})
+    assert asked == hops[:1]
 
 
 def test_a_login_page_spares_what_came_before(tmp_path: Path) -> None:
