@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 from rtm.core.files import UNREADABLE
 
 LARGEST = 1 << 28  # bytes of one file; CIFAR-10's largest has 2^25
@@ -107,7 +107,7 @@ class Archive:
             raise self._refused(f"{name} is a link, a device or a sparse file")
 
     def _refused(self, reason: str) -> UserError:
-        return UserError(f"{self.source} is refused: {reason}; get the original archive.")
+        return UserError(f"{self.source} is refused: {printable(reason)}; get the original archive.")
 
 
 class _Tar:
@@ -195,7 +195,7 @@ def _sentences(source: Path) -> Iterator[None]:
         yield
     except DAMAGED as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{source} is damaged ({reason}); delete it and get it again.") from None
+        raise UserError(f"{source} is damaged ({printable(reason)}); delete it and get it again.") from None
 
 
 def _hidden(path: PurePosixPath) -> bool:

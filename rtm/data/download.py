@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 import requests
 import urllib3
 
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 from rtm.core.files import digest, room
 from rtm.core.progress import progress
 
@@ -49,6 +49,9 @@ class Patience:
 
 class UnreachableError(UserError):
     """A source that did not give the file; the next may."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class _BrokenError(Exception):

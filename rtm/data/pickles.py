@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 
 _INSTRUCTIONS = re.compile(
     "PROTO|FRAME|STOP|MARK|POP|POP_MARK|DUP|NONE|NEWTRUE|NEWFALSE|INT|BININT[12]?|LONG[14]?|FLOAT|BINFLOAT|STRING|"
@@ -56,7 +56,8 @@ class _ArraysOnly(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         known = _KNOWN.get((module.replace("numpy._core", "numpy.core"), name))
         if known is None:
-            raise UserError(f"The file wants to run {module}.{name}; it is not the data that was expected.")
+            wanted = printable(f"{module}.{name}")
+            raise UserError(f"The file wants to run {wanted}; it is not the data that was expected.")
         return known
 
 

@@ -8,7 +8,7 @@ from typing import IO
 
 from PIL import Image
 
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 from rtm.core.files import UNREADABLE
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp"}
@@ -25,7 +25,7 @@ def open_image(file: Path | IO[bytes], name: str, remedy: str) -> Iterator[Image
         with Image.open(file, formats=FORMATS) as image:
             yield image
     except (*DAMAGED, Image.DecompressionBombError):
-        raise UserError(f"{name} cannot be read as an image ({', '.join(FORMATS)}); {remedy}.") from None
+        raise UserError(f"{printable(name)} cannot be read as an image ({', '.join(FORMATS)}); {remedy}.") from None
 
 
 def _check(file: Path | IO[bytes]) -> None:

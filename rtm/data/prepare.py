@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rtm.config.experiments import Dataset
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 from rtm.core.files import atomic, digest, room, write_json
 from rtm.core.progress import track
 from rtm.data import tfrecords
@@ -222,7 +222,7 @@ def _fitted(path: PurePosixPath, pixels: Pixels, dataset: Dataset) -> Pixels:
     if pixels.shape[:2] == size:
         return pixels
     if dataset.resize == "none":
-        raise UserError(f"{path} is {pixels.shape[1]} x {pixels.shape[0]} px, not {size[0]} x {size[1]}.")
+        raise UserError(f"{printable(path)} is {pixels.shape[1]} x {pixels.shape[0]} px, not {size[0]} x {size[1]}.")
     return np.asarray(Image.fromarray(pixels).resize(size, RESIZE[dataset.resize]))
 
 

@@ -11,7 +11,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 
 _LENGTH, _CHECK = 8, 4  # bytes of a record's length and of each of its two checks
 _AXES = 3  # height, width, channels
@@ -30,7 +30,7 @@ def images(content: bytes, name: str) -> Iterator[NDArray[np.uint8]]:
             yield np.frombuffer(data, np.uint8).reshape(shape)
     except (KeyError, ValueError, IndexError, StopIteration, struct.error):
         raise UserError(
-            f"{name} is damaged, or no TFRecord file of images; delete its archive and get it again."
+            f"{printable(name)} is damaged, or no TFRecord file of images; delete its archive and get it again."
         ) from None
 
 

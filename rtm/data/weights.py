@@ -22,8 +22,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from rtm.core.errors import UserError
-from rtm.core.files import atomic, digest
+from rtm.core.errors import UserError, printable
+from rtm.core.files import atomic, digest, reading
 from rtm.data.pickles import load_arrays
 
 Tensors = dict[str, Tensor]
@@ -70,7 +70,8 @@ def load_network(path: Path) -> Tensors:
     """The tensors of a network that was fetched before."""
     if not path.exists():
         raise UserError(f"{path} is missing; get it with `rtm fetch {path.stem}`.")
-    return load_file(path)
+    with reading(path, f"get it again with `rtm fetch {path.stem}`"):
+        return load_file(path)
 
 
 def described(path: Path) -> dict[str, str]:
@@ -141,7 +142,8 @@ class _TorchScript(pickle.Unpickler):
         if module.startswith("__torch__."):
             return _Record
         if (module, name) not in known:
-            raise UserError(f"The file wants to run {module}.{name}; it is not the network that was expected.")
+            wanted = printable(f"{module}.{name}")
+            raise UserError(f"The file wants to run {wanted}; it is not the network that was expected.")
         return known[module, name]
 
     def persistent_load(self, stored: tuple[str, Any, str, str, int]) -> Tensor:
