@@ -302,7 +302,7 @@ def _parser() -> argparse.ArgumentParser:
     fetching = verb(fetch)
     fetching.add_argument("name", help="a dataset of params/datasets.yaml, or inception, vgg16, digit_classifier")
     fetching.add_argument("--source", type=Path, help="a folder, archive or weights file that is here already")
-    fetching.add_argument("--wait", action="store_true", help="for what a person must get: go on once it is there")
+    fetching.add_argument("--wait", action="store_true", help="where a person must get the file: wait for it")
     looking = verb(data)
     looking.formatter_class, looking.epilog = argparse.RawDescriptionHelpFormatter, data_cli.USAGE
     looking.add_argument("action", choices=data_cli.ACTIONS)

@@ -223,7 +223,7 @@ class _Download:
             came += len(chunk)
             if (seconds := time.monotonic() - began) > self.patience.window:
                 if came < self.patience.slowest * seconds:
-                    raise _BrokenError(f"only {came} bytes came in {seconds:.0f} s")
+                    raise UnreachableError(f"{self.url} is too slow (only {came} bytes came in {seconds:.2g} s).")
                 began, came = time.monotonic(), 0
 
     def _refuse_large(self, size: int) -> None:

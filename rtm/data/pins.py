@@ -1,4 +1,4 @@
-"""Write the sha256 of prepared images into params/, as a person would: one line, everything else as it stands."""
+"""Write the sha256 of prepared images into params/, as a person would: one line, and everything else unchanged."""
 
 import shutil
 import tempfile

