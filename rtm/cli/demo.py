@@ -19,8 +19,9 @@ from rtm.config import Config, load
 from rtm.core.errors import UserError
 from rtm.core.layout import Layout
 from rtm.core.progress import columns
+from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger
-from rtm.pipeline.graph import Job, jobs
+from rtm.pipeline.graph import jobs
 from rtm.reports.cells import build
 from rtm.reports.terminal import print_table
 

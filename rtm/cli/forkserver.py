@@ -1,7 +1,7 @@
 """A process that has imported everything and forks for each call: many small jobs without as many slow starts.
 
-`rtm demo` has one beside Snakemake. The rules' `rtm` finds its socket in RTM_WARM and hands over its words, folder,
-environment and open files; without a server, or once the code on disk is newer than what it imported, it works alone.
+`rtm demo` starts one beside Snakemake. The `rtm` of a rule finds its socket in RTM_FORKSERVER and sends its words,
+folder, environment and open files. Without a server, or when the code on disk has changed since, it works alone.
 """
 
 import json
@@ -13,19 +13,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+SERVE = "--forkserver"  # the only word of the command line that is not for people
 PACKAGE = Path(__file__).parents[1]
 # what the verbs import; torch._dynamo is what an optimiser brings along
 MODULES = (
     *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
-    *("rtm.models.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.reports.summary"),
-    *("rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
+    *("rtm.models.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
+    *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # none to lose in a fork
 SIZE = struct.Struct("!q")
@@ -35,15 +36,15 @@ START = 60.0  # seconds that imports may take
 @contextmanager
 def running(environment: Mapping[str, str], folder: Path | None = None) -> Iterator[dict[str, str]]:
     """Start a server and give the environment in which `rtm` uses it; end it with the block."""
-    with tempfile.TemporaryDirectory(prefix="rtm-warm-") as place:
+    with tempfile.TemporaryDirectory(prefix="rtm-forkserver-") as place:
         path = f"{place}/socket"
-        command = [sys.executable, "-m", "rtm.cli.forkserver", path]
+        command = [sys.executable, "-m", "rtm", SERVE, path]
         server = subprocess.Popen(command, env={**environment, **ONE_THREAD}, cwd=folder, stdin=subprocess.DEVNULL)
         try:
             until = time.monotonic() + START
             while not os.path.exists(path) and server.poll() is None and time.monotonic() < until:  # noqa: PTH110
                 time.sleep(0.05)
-            yield {**environment, "RTM_WARM": path}
+            yield {**environment, "RTM_FORKSERVER": path}
         finally:
             server.terminate()
             server.wait()
@@ -79,10 +80,14 @@ def _receive(connection: socket.socket) -> int | None:
     return SIZE.unpack(answer)[0] if len(answer) == SIZE.size else None
 
 
-def serve(path: str) -> None:
+def serve(path: str, run: Callable[[], None]) -> None:
+    """Answer calls at a socket: each worker becomes the caller and runs `run`, the command line."""
+    from rtm.core.versions import PRELOADED
+
     imported = _times()
     for module in MODULES:
         import_module(module)
+    PRELOADED.update(sys.modules)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{path}.new")
@@ -94,7 +99,7 @@ def serve(path: str) -> None:
                 connection.sendall(SIZE.pack(0))
             elif os.fork() == 0:
                 server.close()
-                _work(connection)
+                _work(connection, run)
             connection.close()
 
 
@@ -102,8 +107,8 @@ def _times() -> dict[str, int]:
     return {str(file): file.stat().st_mtime_ns for file in PACKAGE.rglob("*.py")}
 
 
-def _work(connection: socket.socket) -> None:
-    """Become the process that asked, do what it was called for, and tell the exit code."""
+def _work(connection: socket.socket, run: Callable[[], None]) -> None:
+    """Become the process that asked, run its command, and send the exit code."""
     header, files, *_ = socket.recv_fds(connection, SIZE.size, 3)
     asked: dict[str, Any] = json.loads(_exactly(connection, SIZE.unpack(header)[0]))
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
@@ -113,10 +118,10 @@ def _work(connection: socket.socket) -> None:
         os.close(file)
     os.chdir(asked["folder"])
     os.environ.clear()
-    os.environ.update({key: value for key, value in asked["environment"].items() if key != "RTM_WARM"})
+    os.environ.update({key: value for key, value in asked["environment"].items() if key != "RTM_FORKSERVER"})
     sys.argv = asked["words"]
     connection.sendall(SIZE.pack(os.getpid()))
-    code = _call()
+    code = _called(run)
     with suppress(OSError):
         connection.sendall(SIZE.pack(code))
     os._exit(code)
@@ -130,14 +135,12 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _call() -> int:
+def _called(run: Callable[[], None]) -> int:
     import torch
-
-    from rtm.cli.main import main
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
     try:
-        main()
+        run()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
@@ -147,7 +150,3 @@ def _call() -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     return 0
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1])

@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rtm.core.errors import UserError
-from rtm.lineage.receipts import Ledger, State
+from rtm.lineage.equivalence import append, read_lines
+from rtm.lineage.job import Job, Stage
+from rtm.lineage.receipts import Ledger, State, recorded_graph, run_folder
 from rtm.pipeline import dvc as dvcfile
-from rtm.pipeline.graph import Job, every_job, find
-from rtm.training.unfinished import take_over
+from rtm.pipeline.graph import every_job, find
+from rtm.training.unfinished import resumable, take_over
 
 USAGE = """\
 rtm lineage FILE                        what a file was made from, by which job, where and when
 rtm lineage TABLE --cell ROW COLUMN     all that stands behind a number, and whether it is still what it was
 rtm lineage why TARGET ...              what is stale behind a target, and what made it so
-rtm lineage accept TARGET ... --reason  sign receipts anew after a refactoring that keeps the results
+rtm lineage accept TARGET ... --reason  keep the results after a refactoring: what changed is accepted as the same
 rtm lineage verify TARGET ...           fail unless the targets are fresh
 rtm lineage check                       read every file that has a receipt, and fail if one is not the recorded one
 rtm lineage run TARGET ...              make what is stale through Snakemake, and verify it: the command of dvc.yaml
@@ -37,7 +39,7 @@ def lineage(words: Sequence[str], reason: str | None = None, cell: Sequence[str]
     elif first == "accept":
         if not reason:
             raise UserError("Say why the results stay the same: rtm lineage accept TARGET --reason '...'.")
-        accept(_wanted(targets), reason)
+        accept(_wanted(targets), reason, every_job().values())
     elif first in actions:
         actions[first](_wanted(targets))
     else:
@@ -56,18 +58,27 @@ def why(jobs: list[Job]) -> None:
         print(f"{', '.join(job.id for job in jobs)}: fresh")
 
 
-def accept(jobs: list[Job], reason: str) -> None:
-    """Sign for everything stale behind the jobs that was made once, or begun."""
-    ledger = Ledger()
-    begun = {job.id: run for job in _behind(jobs) if (run := take_over(ledger, job, reason))}
-    made = [job for job in _behind(jobs) if ledger.receipt(job) and job.id not in begun]
-    signed = [job for job in made if ledger.accept(job, reason)]
-    for name, run in begun.items():
-        print(f"{name}: goes on from {run}")
+def accept(jobs: list[Job], reason: str, every: Iterable[Job] = ()) -> None:
+    """Keep everything stale behind the jobs that was made once, or begun: all of it, or nothing with an error."""
+    ledger, behind = Ledger(), _behind(jobs)
+    begun = {job: run for job in behind if (run := resumable(ledger, job))}
+    stale = [job for job in behind if job not in begun and ledger.receipt(job) and not ledger.stands(job)]
+    for job in stale:
+        ledger.refuse_other(job)
+    signed = [job for job in stale if ledger.must_sign(job)]
+    lines = ledger.smallest(line for job in stale if job not in signed for line in ledger.proposed(job, reason))
+    pairs = tuple(line.pair for line in lines)
+    known = {job.id: job for job in (*every, *behind)}
+    for job in (job for job in known.values() if job in signed or ledger.kept_by(job, pairs)):
+        print(f"{job.id}: keeps its result{', its receipt signed anew' if job in signed else ''}")
+    for job in begun:
+        print(f"{job.id}: goes on from {run_folder(ledger, job)}")
+    print("\n".join(map(str, lines)) or ("No code is accepted." if signed or begun else "Nothing was stale."))
+    for job, run in begun.items():
+        take_over(ledger, job, run, reason)
     for job in signed:
-        print(f"{job.receipt}: signed")
-    if not (signed or begun):
-        print("Nothing was stale.")
+        ledger.sign(job, reason)
+    append(lines)
 
 
 def verify(jobs: list[Job]) -> None:
@@ -78,7 +89,7 @@ def verify(jobs: list[Job]) -> None:
 
 
 def check() -> None:
-    """Compare every recorded output that is here with its receipt, byte by byte."""
+    """Compare every recorded output that is here with its receipt, byte by byte, and recorded code with its name."""
     ledger, graph = Ledger(), every_job()
     ledger.hashes.known.clear()
     known = {job.receipt for job in graph.values()}
@@ -87,6 +98,11 @@ def check() -> None:
     signed = [job for job in graph.values() if job.receipt in known and job.receipt.exists() and not job.temporary]
     for job in signed:
         problems += [f"{job.id}: {told}" for told in _untrue(ledger, job)]
+    problems += [told for folder in sorted(folders) for told in _damaged(folder / "code")]
+    try:
+        read_lines()
+    except UserError as unreadable:
+        problems.append(str(unreadable))
     if problems:
         raise UserError("\n".join(problems))
     print(f"{len(signed)} receipts, all true")
@@ -97,6 +113,12 @@ def _untrue(ledger: Ledger, job: Job) -> list[str]:
         return ledger.untrue(job)
     except UserError as unreadable:
         return [str(unreadable)]
+
+
+def _damaged(folder: Path) -> list[str]:
+    """The files of definitions whose names do not follow from their content."""
+    named = [path for path in sorted(folder.glob("*.json")) if recorded_graph(path) is None]
+    return [f"{path}: its name does not follow from its content; restore it or delete it" for path in named]
 
 
 def run(jobs: list[Job]) -> None:
@@ -126,6 +148,8 @@ def tell(job: Job) -> None:
     print(f"  {'fingerprint':<12} {receipt['fingerprint']}")
     for trace in receipt.get("accepted", []):
         print(f"  {'accepted':<12} {trace['time']}: {trace['reason']} ({'; '.join(trace['changes'])})")
+    for line in ledger.accepted(job):
+        print(f"  {'accepted':<12} {line.facts['time']}: {line.facts['reason']} ({line})")
     for name in receipt["parts"]["inputs"]:
         print(f"  {'from':<12} {name}")
 
@@ -134,7 +158,7 @@ def tell_cell(words: Sequence[str], row: str, column: str) -> None:
     """Print the chain of one number of a table."""
     from rtm.reports.tracing import trace
 
-    tables = [job for job in _wanted(words) if job.stage == "table"]
+    tables = [job for job in _wanted(words) if job.stage is Stage.TABLE]
     if len(tables) != 1:
         raise UserError("A cell is one of a table: rtm lineage reports/tab_cifar10.tex --cell cifar10_imle_rtm fid.")
     for line in trace(tables[0], row, column):
@@ -153,4 +177,5 @@ def _behind(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _receipts(folders: Iterable[Path]) -> list[Path]:
-    return [path for folder in sorted(folders) for path in sorted(folder.rglob("*.json"))]
+    every = (path for folder in sorted(folders) for path in sorted(folder.rglob("*.json")))
+    return [path for path in every if path.parent.name != "code"]

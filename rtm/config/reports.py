@@ -1,9 +1,10 @@
 """Tables, figures and published numbers: the models behind params/{tables,figures,published}.yaml."""
 
-from collections.abc import Iterator
+from collections import Counter
+from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, computed_field, model_validator
 
 from rtm.config.base import SHA256, Count, Name, Once, Positive, Strict
 
@@ -48,12 +49,14 @@ class CellPart(Strict):
     protocol: Name | None = None
     variant: Annotated[str, Field(pattern=r"^(native|H[1-9][0-9]*)$")] | None = None  # H at inference
 
-    @property
-    def section(self) -> str | None:
-        """Where a summary keeps the number: "<protocol>", "<protocol>_H8", "latency", "latency_H8"."""
-        kind = "latency" if self.metric in COST_METRICS else self.protocol
-        native = self.variant in (None, "native")
-        return kind if native or kind is None or self.metric == "mapper_parameters" else f"{kind}_{self.variant}"
+
+class CellSpec(CellPart):
+    """A cell with its parts merged. A table's job holds all of them by value: what fills a cell is in its receipt."""
+
+    row: str
+    column: str
+    section: str | None = None  # of a summary: "<protocol>", "<protocol>_H8", "latency", "latency_H8"
+    better: Better | None = None  # None: not compared
 
 
 class Column(CellPart):
@@ -104,66 +107,70 @@ class Table(CellPart):
     average: bool = False  # a last group of the columns' means, one row a metric
     mixed_protocols: bool = False  # allow cells of different protocols
 
-    def parts(self) -> Iterator[tuple[Group, Row, Column, CellPart]]:
-        """Every cell with its four parts merged, the column's word last."""
-        for group in self.groups:
-            for row in group.rows:
-                for column in self.columns:
-                    yield group, row, column, self.merged(row, column, group)
-
-    def merged(self, row: Row, column: Column, group: Group | None = None) -> CellPart:
-        key = row.key or (group.key if group else None) or ""
-        part: dict[str, str] = {}
-        for source in (self, group, row, column):
-            part |= {
-                field: value.replace("{key}", key)
-                for field in CellPart.model_fields
-                if (value := getattr(source, field, None)) is not None
-            }
-        return CellPart.model_validate(part)
+    @computed_field  # type: ignore[prop-decorator]
+    @cached_property
+    def cells(self) -> tuple[CellSpec, ...]:
+        """Every cell, row by row."""
+        places = ((group, row, column) for group in self.groups for row in group.rows for column in self.columns)
+        return tuple(_merged(self, *place) for place in places)
 
     def experiments(self) -> list[str]:
         """The experiments that the table reads, in the order of its rows."""
-        return list(dict.fromkeys(part.experiment for *_, part in self.parts() if part.experiment))
+        return list(dict.fromkeys(cell.experiment for cell in self.cells if cell.experiment))
 
     def foreign_parts(self) -> list[tuple[str, str]]:
         """Others' images with the protocol that they are measured under."""
-        return list(dict.fromkeys((part.foreign, str(part.protocol)) for *_, part in self.parts() if part.foreign))
+        return list(dict.fromkeys((cell.foreign, str(cell.protocol)) for cell in self.cells if cell.foreign))
 
     def constants(self) -> list[str]:
         """The published entries that it shows or compares with."""
-        names = (name for *_, part in self.parts() for name in (part.published, part.paper) if name)
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys(name for cell in self.cells for name in (cell.published, cell.paper) if name))
 
     @model_validator(mode="after")
-    def _cells(self) -> "Table":
-        seen: set[tuple[str, str]] = set()
-        for group, row, column, part in self.parts():
-            place = f"row {row.title!r}, column {column.title!r}"
-            if part.metric is None:
+    def _complete(self) -> "Table":
+        names: Counter[tuple[str, str]] = Counter((cell.row, cell.column) for cell in self.cells)
+        titles = [(row.title, column.title) for group in self.groups for row in group.rows for column in self.columns]
+        for cell, (row, column) in zip(self.cells, titles, strict=True):
+            place = f"row {row!r}, column {column!r}"
+            if cell.metric is None:
                 raise ValueError(f"{place}: no metric")
-            if [part.experiment, part.foreign, part.published].count(None) != 2:
+            if [cell.experiment, cell.foreign, cell.published].count(None) != 2:
                 raise ValueError(f"{place}: give exactly one of experiment, foreign and published")
-            if not part.published and part.section is None:
+            if not cell.published and cell.section is None:
                 raise ValueError(f"{place}: no protocol")
-            name = (group.id(row), column.id)
-            if name in seen:
-                raise ValueError(f"{place}: another cell has the same name {'/'.join(name)}; set a key")
-            seen.add(name)
+            if names[cell.row, cell.column] > 1:
+                raise ValueError(f"{place}: another cell has the same name {cell.row}/{cell.column}; set a key")
         if any(group.label for group in self.groups) != (len(self.head) == 2):
             raise ValueError("head has two titles where groups have labels, otherwise one")
         return self
 
     @model_validator(mode="after")
     def _one_protocol(self) -> "Table":
-        measured = (part for *_, part in self.parts() if not part.published)
-        used = {part.protocol for part in measured if part.metric not in COST_METRICS}
+        used = {cell.protocol for cell in self.cells if not cell.published and cell.metric not in COST_METRICS}
         if len(used) > 1 and not self.mixed_protocols:
             raise ValueError(
                 f"numbers of different protocols ({', '.join(sorted(map(str, used)))}) do not compare; "
                 "use one, or set mixed_protocols: true"
             )
         return self
+
+
+def _merged(table: Table, group: Group, row: Row, column: Column) -> CellSpec:
+    """A cell's four parts in one; the column overrides the row, the row its group, the group the table."""
+    key = row.key or group.key or ""
+    part: dict[str, str] = {}
+    for source in (table, group, row, column):
+        given = {field: getattr(source, field) for field in CellPart.model_fields}
+        part |= {field: value.replace("{key}", key) for field, value in given.items() if value is not None}
+    better = (column.better or row.better or table.better) if column.mark else None
+    section = _section(CellPart.model_validate(part))
+    return CellSpec(row=group.id(row), column=column.id, section=section, better=better, **part)  # type: ignore[arg-type]
+
+
+def _section(part: CellPart) -> str | None:
+    kind = "latency" if part.metric in COST_METRICS else part.protocol
+    native = part.variant in (None, "native") or part.metric == "mapper_parameters"
+    return kind if native or kind is None else f"{kind}_{part.variant}"
 
 
 class Figure(Strict):
@@ -180,6 +187,7 @@ class Figure(Strict):
     protocol: Name | None = None  # sweep
     table: Name | None = None  # precision_recall: the methods of this table
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def images(self) -> int:
         """How many samples of each gallery it shows at most."""

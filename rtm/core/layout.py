@@ -83,6 +83,10 @@ class Layout:
     def receipt(self, stage: str, name: str) -> Path:
         return self.root / "lineage" / stage / f"{name}.json"
 
+    def code(self, root: str) -> Path:
+        """The definitions behind the hash of code in receipts."""
+        return self.root / "lineage" / "code" / f"{root}.json"
+
 
 def saved_states(run: Path) -> tuple[Path, Path]:
     """The last save of a training in its folder, and the one before it."""

@@ -18,7 +18,6 @@ from typing import IO, Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -72,13 +71,6 @@ def load_network(path: Path) -> Tensors:
         raise UserError(f"{path} is missing; get it with `rtm fetch {path.stem}`.")
     with reading(path, f"get it again with `rtm fetch {path.stem}`"):
         return load_file(path)
-
-
-def described(path: Path) -> dict[str, str]:
-    """Where the file's tensors come from."""
-    with safe_open(path, "pt") as file:
-        origin: dict[str, str] = json.loads(file.metadata()["rtm"])
-    return origin
 
 
 def _state_dict(path: Path) -> Tensors:

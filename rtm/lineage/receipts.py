@@ -1,18 +1,20 @@
 """Staleness by content: fingerprints, receipts, and the one answer to "must this run again?".
 
-A job's fingerprint is a hash of its parts: parameters by value, code by meaning, and inputs by the bytes that the
-jobs before it left. A finished job writes a receipt last (git keeps lineage/): those parts, and the md5 of its
-outputs. A job is fresh while its receipt tells the present parts and its outputs are the recorded ones; Snakemake and
-DVC both ask here. No clock is looked at, so a clone, a pull or a touch makes nothing stale.
+A job's fingerprint is a hash of its parts: parameters by value, code by content (`rtm.fingerprint`), and inputs by
+the bytes that the jobs before it left. A finished job writes a receipt last (git keeps lineage/): those parts, and
+the md5 of its outputs. A job is fresh while its receipt tells the present parts, or code that was accepted as the
+same (`rtm.equivalence`), and its outputs are the recorded ones; Snakemake and DVC both ask here. No clock is looked
+at, so a clone, a pull or a touch makes nothing stale.
 """
 
+import getpass
 import hashlib
 import json
 import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from rtm.core.errors import UserError
-from rtm.core.files import UNREADABLE, checkpoint_metadata, digest, making, read_json, write_json
+from rtm.core.files import UNREADABLE, checkpoint_metadata, digest, making, read_json, write_json, write_text
 from rtm.core.layout import Layout, saved_states
-from rtm.lineage.meaning import meaning
-from rtm.pipeline.graph import Job
+from rtm.lineage.equivalence import Comparison, Line, Pair, read_lines, smallest
+from rtm.lineage.fingerprint import Graph, present
+from rtm.lineage.job import Job, Stage
 
 HASHES = Path(".snakemake/rtm/md5.json")  # md5 by path, size and time: a large file is read once
 JSON = dict[str, Any]
@@ -47,6 +50,8 @@ class Ledger:
         self._states: dict[str, State] = {}
         self._parts: dict[str, JSON] = {}
         self._receipts: dict[str, JSON | None] = {}
+        self._lines: tuple[Line, ...] | None = None
+        self._compared: dict[tuple[Path, str], Comparison | None] = {}
 
     def receipt(self, job: Job) -> JSON | None:
         if job.id not in self._receipts:
@@ -56,15 +61,45 @@ class Ledger:
     def parts(self, job: Job) -> JSON:
         """What a job depends on, as it is now; temporary jobs before it count as parts of it."""
         if job.id not in self._parts:
-            through = [before for before in job.inputs if before.temporary]
+            through = _through(job)
             lasting = [read for each in (job, *through) for read in each.reads() if not read[0].temporary]
             parts = {
                 "params": {**job.params, **{before.stage: before.params for before in through}},
-                "code": meaning(tuple(entry for each in (job, *through) for entry in each.entries)),
+                "code": present().root(_entries(job)),
                 "inputs": {before.id: self.identity(before, path) for before, path in lasting},
             }
             self._parts[job.id] = json.loads(json.dumps(parts))
         return self._parts[job.id]
+
+    def keep_code(self, job: Job) -> None:
+        """Leave the definitions behind the present hash of a job's code beside the receipts."""
+        path = code_file(job, self.parts(job)["code"])
+        if not path.exists():
+            write_text(path, present().graph(_entries(job)).text())
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """What was accepted as the same."""
+        if self._lines is None:
+            self._lines = read_lines()
+        return self._lines
+
+    def compared(self, job: Job, receipt: JSON) -> Comparison | None:
+        """The code of a receipt and the present code; none if the definitions of the receipt are lost."""
+        path, now = code_file(job, receipt["parts"]["code"]), self.parts(job)["code"]
+        if (path, now) not in self._compared:
+            old = recorded_graph(path)
+            found = Comparison(old, present().graph(_entries(job)), self.lines) if old else None
+            self._compared[path, now] = found
+        return self._compared[path, now]
+
+    def _code(self, job: Job, receipt: JSON) -> list[str]:
+        """Since the receipt, the definitions that changed."""
+        recorded = receipt["parts"]["code"]
+        if recorded == self.parts(job)["code"]:
+            return []
+        compared = self.compared(job, receipt)
+        return compared.told if compared else [f"code changed, and {code_file(job, recorded)} is missing or damaged"]
 
     def fingerprint(self, job: Job) -> str:
         return _fingerprint(job, self.parts(job))
@@ -77,8 +112,8 @@ class Ledger:
         receipt = self.receipt(job)
         if receipt is None:
             return None
-        aside = set(map(str, job.aside))
-        counts = {str(read)} if job.stage == "train" else receipt["outputs"].keys() - aside
+        steady = receipt["outputs"].keys() - set(map(str, job.volatile))
+        counts = {str(read)} if read in job.volatile else steady
         md5s = [output["md5"] for name, output in receipt["outputs"].items() if name in counts]
         return receipt.get("identity") or _hash(md5s)
 
@@ -123,17 +158,21 @@ class Ledger:
         return []
 
     def differences(self, job: Job, receipt: JSON) -> dict[str, list[str]]:
-        """Since the receipt, by part: parameters old -> new, modules, inputs."""
+        """Since the receipt, by part: parameters old -> new, definitions, inputs."""
         old, new = receipt["parts"], self.parts(job)
-        changed = {part: list(_changes(old[part], new[part])) for part in ("params", "code", "inputs")}
+        changed = {part: list(_changes(old[part], new[part])) for part in ("params", "inputs")}
         return {
             "params": [f"{where}: {before} -> {after}" for where, before, after in changed["params"]],
-            "code": [f"code of {name} changed" for name, *_ in changed["code"]],
+            "code": self._code(job, receipt),
             "inputs": [f"{name} has a new result" for name, *_ in changed["inputs"]],
         }
 
     def _differences(self, job: Job, receipt: JSON) -> list[str]:
         return [told for part in self.differences(job, receipt).values() for told in part]
+
+    def matches(self, job: Job, receipt: JSON) -> bool:
+        """Whether a receipt is of the present parts."""
+        return not (self._untrue(job, receipt) or self._differences(job, receipt))
 
     def other_results(self, job: Job, receipt: JSON) -> list[str]:
         """Differences that no refactoring makes: other values under the same name, null among them; other inputs."""
@@ -170,7 +209,7 @@ class Ledger:
         target = job.outputs[0]
         to_do = (each for each in job.upstream() if each is job or not self._usable(each))
         made = making(target, *(["--notemp"] if job.temporary else []), gpus=any(each.compute.gpus for each in to_do))
-        if job.temporary or not _is_kept(job):
+        if job.temporary or job.keeper == "nobody":
             return f"Make it with `{made}`."
         return {
             State.FRESH: "Nothing is to be done.",
@@ -179,21 +218,70 @@ class Ledger:
             State.STALE: f"Make it with `{made}`.",
         }[self.state(job)]
 
-    def accept(self, job: Job, reason: str) -> bool:
-        """Sign a receipt anew for the present parts, with a trace; False if there was no need."""
+    def refuse_other(self, job: Job) -> None:
+        """Refuse to accept what no refactoring makes."""
         receipt = self.receipt(job)
-        if job.temporary or self.state(job) in (State.FRESH, State.ABSENT):
-            return False
         if receipt is None:
             raise UserError(f"{job.id} was never made, so there is nothing to accept. {self.advice(job)}")
         if told := [*self._untrue(job, receipt), *self.changed_outputs(receipt), *self.other_results(job, receipt)]:
             raise UserError(f"{job.id} cannot be accepted: {'; '.join(told)}. {self.advice(job)}")
+
+    def proposed(self, job: Job, reason: str) -> list[Line]:
+        """The definitions that must be accepted as the same for the code of a receipt to be the present code."""
+        receipt = self.receipt(job)
+        assert receipt is not None
+        told = self._code(job, receipt)
+        if not told:
+            return []
+        compared = self.compared(job, receipt)
+        pairs = tuple(compared.changed) if compared else ()
+        if compared is None or not compared.equal(pairs):
+            raise UserError(f"{job.id} cannot be accepted: {'; '.join(told)}. {self.advice(job)}")
+        facts = {"reason": reason, "author": _author(), "revision": _revision(), "time": _now()}
+        return [compared.line(pair, facts) for pair in pairs]
+
+    def smallest(self, lines: Iterable[Line]) -> list[Line]:
+        """The lines without those that follow from the others."""
+        return smallest(lines, [compared for compared in self._compared.values() if compared])
+
+    def stands(self, job: Job) -> bool:
+        """Whether a receipt and the outputs here are of the present parts, whatever those before it are."""
+        receipt = self.receipt(job)
+        return job.temporary or bool(receipt and self.matches(job, receipt) and not self.changed_outputs(receipt))
+
+    def kept_by(self, job: Job, pairs: tuple[Pair, ...]) -> bool:
+        """Whether a receipt's code is the present code once the pairs are accepted, and only then."""
+        with suppress(UserError):  # a receipt that cannot be read keeps nothing
+            receipt = None if job.temporary else self.receipt(job)
+            changed = self.differences(job, receipt) if receipt else {}
+            if receipt and changed["code"] and not (changed["params"] or changed["inputs"]):
+                compared = self.compared(job, receipt)
+                return compared is not None and compared.equal(pairs)
+        return False
+
+    def must_sign(self, job: Job) -> bool:
+        """Whether keys of parameters or inputs came or went, for which a receipt is signed anew."""
+        receipt = self.receipt(job)
+        changed = self.differences(job, receipt) if receipt else {"params": [], "inputs": []}
+        return bool(changed["params"] or changed["inputs"])
+
+    def sign(self, job: Job, reason: str) -> None:
+        """Sign a receipt anew for the present parts, with a trace."""
+        receipt = self.receipt(job)
+        assert receipt is not None
         signed = {"fingerprint": self.fingerprint(job), "parts": self.parts(job)}
         accepted = [*receipt.get("accepted", []), self.trace(job, receipt, reason)]
+        self.keep_code(job)
         write_json(job.receipt, {**receipt, **signed, "accepted": accepted})
-        for memory in (self._receipts, self._states, self._parts):
-            memory.clear()
-        return True
+
+    def accepted(self, job: Job) -> list[Line]:
+        """The acceptances that keep a receipt's code equal to the present code."""
+        receipt = self.receipt(job)
+        if receipt is None or receipt["parts"]["code"] == self.parts(job)["code"]:
+            return []
+        compared = self.compared(job, receipt)
+        ids = {*compared.old, *compared.new} if compared else set()
+        return [line for line in self.lines if ids & set(line.pair)]
 
     def trace(self, job: Job, receipt: JSON, reason: str) -> JSON:
         """What stays of an acceptance."""
@@ -224,6 +312,7 @@ def recorded(job: Job) -> Iterator[Recording]:
     refuse_lost(ledger, job)
     before = ledger.receipt(job)
     recording = Recording(ledger.fingerprint(job), ledger.parts(job), before or {})
+    ledger.keep_code(job)
     began = time.monotonic()
     yield recording
     seconds = time.monotonic() - began
@@ -239,18 +328,18 @@ def recorded(job: Job) -> Iterator[Recording]:
     }
     told = {"fingerprint": recording.fingerprint, "parts": ledger.parts(job), "outputs": outputs}
     if before is None or {key: before[key] for key in told} != told:  # the same again leaves git as it is
-        same = before is not None and before["fingerprint"] == recording.fingerprint
+        same = before is not None and ledger.matches(job, before)
         # nobody keeps features, and another processor rounds them otherwise: no reason to train anything again
-        kept = {"identity": ledger.identity(job, job.outputs[0])} if same and job.stage == "reference" else {}
+        kept = {"identity": ledger.identity(job, job.outputs[0])} if same and job.keeper == "nobody" else {}
         write_json(job.receipt, {**told, **kept, "made": made})
     ledger.hashes.save()
 
 
 def refuse_lost(ledger: Ledger, job: Job) -> None:
     """Keep a finished training from being done again because its weights or its receipt are elsewhere or changed."""
-    if job.stage == "train" and ledger.receipt(job) is None and _is_trained(ledger, job):
+    if job.stage is Stage.TRAIN and ledger.receipt(job) is None and _is_trained(ledger, job):
         raise UserError(f"{job.id} is trained, but it {unsigned(job)}, or delete {job.outputs[0]} to train it again.")
-    if job.stage != "train" or ledger.state(job) not in (State.ABSENT, State.CHANGED):
+    if job.stage is not Stage.TRAIN or ledger.state(job) not in (State.ABSENT, State.CHANGED):
         return
     if ledger.state(job) is State.CHANGED or not _can_finish(ledger, job):
         folder = job.outputs[0].parent
@@ -280,38 +369,54 @@ def _can_finish(ledger: Ledger, job: Job) -> bool:
 
 def run_folder(ledger: Ledger, job: Job) -> Path:
     """Where a training with the present parts keeps its state."""
-    return Layout(Path(job.root), Path(job.root)).run(job.name.split("/")[0], ledger.fingerprint(job))
+    return Layout(Path(job.root), Path(job.root)).run(str(job.subject.experiment), ledger.fingerprint(job))
 
 
 def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
     """Files nobody signed for are used by reports alone, which then stay stale."""
-    if job.stage in ("table", "figure", "report"):
+    if job.stage.is_view:
         return
     for before, path in job.reads():
         receipt = ledger.receipt(before)
         known = receipt is not None and path.exists() and not ledger.changed_outputs(receipt)
         if before.temporary:
-            known = receipt is not None and receipt["fingerprint"] == ledger.fingerprint(before)
+            known = receipt is not None and ledger.matches(before, receipt)
         if not known:
             raise UserError(f"{job.id} needs {before.id}: {'; '.join(ledger.why(before))}. {ledger.advice(before)}")
-
-
-def _is_kept(job: Job) -> bool:
-    """Whether DVC or git has its outputs; what comes from outside or is quickly made neither has."""
-    return job.stage not in ("reference", "report") and "weights" not in job.outputs[0].parts
 
 
 def _signed(receipt: Path) -> JSON:
     """What a receipt tells, if it is one."""
     told = read_json(receipt)
     whole = _holds(told, fingerprint=str, parts=dict, outputs=dict, made=dict)
-    whole = whole and _holds(told["parts"], params=dict, code=dict, inputs=dict)
+    whole = whole and _holds(told["parts"], params=dict, code=str, inputs=dict)
     if not (whole and all(_holds(output, md5=str, size=int) for output in told["outputs"].values())):
         raise UserError(
             f"{receipt} is not a whole receipt; bring it back with `git checkout -- {receipt}` or `dvc checkout "
             f"{receipt}`, or delete it and have what it signed for made again."
         )
     return dict(told)
+
+
+def code_file(job: Job, root: str) -> Path:
+    return Layout(Path(job.root), Path(job.root)).code(root)
+
+
+def recorded_graph(path: Path) -> Graph | None:
+    """The definitions behind a hash, if the file has them and its name follows from them."""
+    with suppress(*UNREADABLE, AttributeError):
+        graph = Graph.of(path.read_text())
+        return graph if graph.root == path.stem and graph.follows() else None
+    return None
+
+
+def _through(job: Job) -> list[Job]:
+    return [before for before in job.inputs if before.temporary]
+
+
+def _entries(job: Job) -> tuple[str, ...]:
+    """The code of a job and of the temporary jobs before it."""
+    return tuple(entry for each in (job, *_through(job)) for entry in each.entries)
 
 
 def _holds(value: Any, **kinds: type) -> bool:
@@ -349,6 +454,12 @@ def _short(value: Any, width: int = 60) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _author() -> str:
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=True).stdout.strip()
+    return getpass.getuser()
 
 
 def _revision() -> str | None:

@@ -16,8 +16,9 @@ from rtm.config import Config, load
 from rtm.config.loading import PARAMS
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
-from rtm.lineage.meaning import PACKAGE, source_files
-from rtm.pipeline.graph import Job, jobs
+from rtm.lineage.fingerprint import PACKAGE, source_files
+from rtm.lineage.job import Job, Stage
+from rtm.pipeline.graph import jobs
 
 FILE = Path("dvc.yaml")
 SEVERAL = 2
@@ -29,13 +30,13 @@ HEADER = """\
 # records it without running anything. Stale jobs run through Snakemake; SNAKEMAKE_PROFILE=slurm submits them.
 """
 SWEPT = ("fid", "precision", "recall")
-Stage = dict[str, Any]
+Stanza = dict[str, Any]  # of dvc.yaml
 
 
 def render() -> str:
-    stages: dict[str, Stage] = {}
+    stages: dict[str, Stanza] = {}
     files: list[str] = []
-    plots: list[Stage] = []
+    plots: list[Stanza] = []
     for scale in SCALES:
         config = load(scale)
         files += map(str, _files_of(config.scale.experiments))
@@ -56,7 +57,7 @@ def check() -> None:
         raise UserError(f"{FILE} is older than params/ or rtm/; write it anew with `rtm lineage dvc`.")
 
 
-def _sweeps(config: Config) -> list[Stage]:
+def _sweeps(config: Config) -> list[Stanza]:
     """Quality and coverage against H, a plot for each experiment, protocol and metric."""
     layout, swept = config.layout, [experiment for experiment in config.experiments.values() if experiment.sweep]
     return [
@@ -83,7 +84,7 @@ class _Stages:
         self.prefix = f"{config.scale.root}_" if config.scale.root else ""
         self.cached = bool(config.scale.root)  # git keeps the results of the paper alone
 
-    def stages(self) -> dict[str, Stage]:
+    def stages(self) -> dict[str, Stanza]:
         stages = {"train": self.train(), "evaluate": self.evaluate(), "gallery": self.gallery()}
         stages |= {"foreign": self.foreign()} if self.of("foreign") else {}
         stages |= {job.name: self.table(job) for job in self.of("table")}
@@ -94,7 +95,7 @@ class _Stages:
     def of(self, *stages: str) -> list[Job]:
         return [job for job in self.jobs if job.stage in stages]
 
-    def train(self) -> Stage:
+    def train(self) -> Stanza:
         key = "${key}"
         selects = any("selection" in job.params for job in self.of("train"))
         return self.each(
@@ -108,7 +109,7 @@ class _Stages:
             plots=[self.out(self.layout.curve(key, 0).parent, x="step", y="loss")],
         )
 
-    def evaluate(self) -> Stage:
+    def evaluate(self) -> Stanza:
         key, receipt = "${key}", self.layout.receipt
         common = sorted(set.intersection(*self.protocols()))
         kept = [*(self.layout.metrics(key, protocol, 0).parent for protocol in common), self.layout.latency(key)]
@@ -126,7 +127,7 @@ class _Stages:
             metrics=[self.out(self.layout.summary(key))],
         )
 
-    def gallery(self) -> Stage:
+    def gallery(self) -> Stanza:
         key = "${key}"
         return self.each(
             cmd=f"rtm lineage run {self.root}gallery/{key}",
@@ -141,7 +142,7 @@ class _Stages:
     def protocols(self) -> list[set[str]]:
         return [set(experiment.recipe.evaluation.protocols) for experiment in self.config.experiments.values()]
 
-    def each(self, **stage: Any) -> Stage:
+    def each(self, **stage: Any) -> Stanza:
         """A stage for every experiment of params/."""
         return {"foreach": f"${{{self.config.scale.experiments}}}", "do": _texts(**stage)}
 
@@ -150,7 +151,7 @@ class _Stages:
         overrides = [f"scales.{self.config.scale_name}.overrides"] if self.config.scale.overrides else []
         return _params(f"{self.config.scale.experiments}.${{key}}", *keys, *overrides)
 
-    def table(self, job: Job) -> Stage:
+    def table(self, job: Job) -> Stanza:
         kept = job.outputs if self.cached else job.outputs[:1]  # git keeps the others, and the receipt tells them
         return _texts(
             cmd=f"rtm lineage run {job.id}",
@@ -159,7 +160,7 @@ class _Stages:
             outs=[self.out(path) for path in (*kept, job.receipt)],
         )
 
-    def foreign(self) -> Stage:
+    def foreign(self) -> Stanza:
         """All images of others in one stage: Snakemake measures those that are stale."""
         measured = self.of("foreign")
         return _texts(
@@ -168,7 +169,7 @@ class _Stages:
             outs=[self.out(path) for job in measured for path in (*job.outputs, job.receipt)],
         )
 
-    def figures(self) -> Stage:
+    def figures(self) -> Stanza:
         """All figures in one stage: Snakemake draws those that are stale."""
         figures = self.of("figure")
         return _texts(
@@ -182,13 +183,13 @@ class _Stages:
         return sorted({self.result(before) for job in reports for before in job.inputs})
 
     def result(self, job: Job) -> Path:
-        experiment = job.name.split("/")[0]
-        if job.stage == "foreign":
+        experiment = str(job.subject.experiment)
+        if job.stage is Stage.FOREIGN:
             return job.outputs[0]
-        folders = {"train": self.layout.curve(experiment, 0).parent, "gallery": job.outputs[0].parent}
+        folders = {Stage.TRAIN: self.layout.curve(experiment, 0).parent, Stage.GALLERY: job.outputs[0].parent}
         return folders.get(job.stage, self.layout.summary(experiment))
 
-    def whole(self) -> Stage:
+    def whole(self) -> Stanza:
         """All reports of the scale at once, by its name."""
         tables, figures = self.of("table"), self.of("figure")
         made = [job.outputs[0] for job in tables] + [job.outputs[0].parent for job in figures[:1]]
@@ -218,7 +219,7 @@ def _dumped(value: Any, indent: int = 0) -> str:
     return "".join(" " * indent + line for line in text.splitlines(keepends=True))
 
 
-def _texts(deps: Iterable[Path], **stage: Any) -> Stage:
+def _texts(deps: Iterable[Path], **stage: Any) -> Stanza:
     return {"cmd": stage.pop("cmd"), "deps": list(map(str, deps)), **stage}
 
 

@@ -4,18 +4,19 @@ Snakemake's rules, DVC's stages, the command line and `rtm.lineage.receipts` all
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from rtm.config import Config, Experiment, load
+from rtm.config.classes import source_digest
 from rtm.config.experiments import Protocol, Resources
 from rtm.config.loading import PARAMS
 from rtm.config.reports import Figure, Table
 from rtm.core.errors import UserError
-from rtm.core.layout import Layout
-from rtm.methods.registry import module_of
+from rtm.lineage.job import Job, Keeper, Stage, Subject
+from rtm.methods.registry import method_class
+from rtm.models.registry import generator_builder, mapper_class
 
 NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, where its name differs
 TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
@@ -25,52 +26,6 @@ FIGURES_OF_TRAININGS = ("curves", "progress", "rejected")
 LIGHT = Resources(gpus=0, cpus=1, mem_gb=4, hours=1)
 # how often a run is saved and looked at changes no result
 UNREAD_BY_TRAINING = {"save_every", "grid_every"}
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One call of a verb: what it reads, what it makes, and the modules that do it."""
-
-    scale: str
-    root: str  # folder of its scale with a slash at the end; "" is the repository
-    stage: str
-    name: str
-    params: Any = field(repr=False)  # JSON: the values it reads
-    entries: tuple[str, ...] = field(repr=False)  # "module" or "module:name": the code that makes the outputs
-    inputs: tuple["Job", ...] = field(repr=False)
-    outputs: tuple[Path, ...]
-    compute: Resources = field(repr=False)
-    temporary: bool = False  # made for the jobs after it, then deleted
-    aside: tuple[Path, ...] = ()  # outputs that no other job depends on
-
-    @property
-    def id(self) -> str:
-        return f"{self.root}{self.stage}/{self.name}"
-
-    @property
-    def receipt(self) -> Path:
-        if self.temporary:
-            return self.outputs[0] / "receipt.json"  # goes with the folder
-        return Layout(Path(self.root), Path(self.root)).receipt(self.stage, self.name)
-
-    def reads(self) -> Iterator[tuple["Job", Path]]:
-        """The jobs before it, each with the file that stands for it: a figure of a training reads its curve."""
-        for before in self.inputs:
-            curve = self.stage == "figure" and before.stage == "train"
-            yield before, before.outputs[-1 if curve else 0]
-
-    def upstream(self) -> Iterator["Job"]:
-        """All jobs it stands on and itself, each once, inputs first."""
-        seen: set[str] = set()
-
-        def walk(job: "Job") -> Iterator["Job"]:
-            for before in job.inputs:
-                if before.id not in seen:
-                    yield from walk(before)
-            seen.add(job.id)
-            yield job
-
-        return walk(self)
 
 
 def jobs(config: Config) -> dict[str, Job]:
@@ -103,7 +58,7 @@ def find(graph: Mapping[str, Job], target: str) -> list[Job]:
 def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
     """Refuse an argument that looks like a result but is none, with the names that are meant perhaps."""
     # any .html may be the file of Snakemake's own --report
-    results = (job for job in graph.values() if job.stage != "report")
+    results = (job for job in graph.values() if job.stage is not Stage.REPORT)
     outputs = {str(path): (job.root, path.suffix) for job in results for path in job.outputs}
     places = {(root + path.removeprefix(root).split("/")[0] + "/", suffix) for path, (root, suffix) in outputs.items()}
     for argument in arguments:
@@ -154,43 +109,47 @@ class _Builder:
 
     def add(
         self,
-        stage: str,
-        name: str,
+        stage: Stage,
+        subject: Subject,
         params: dict[str, Any],
         entries: tuple[str, ...],
         inputs: Iterable[Job],
         outputs: Iterable[Path],
         compute: Resources = LIGHT,
         *,
+        keeper: Keeper | None = None,  # by default git for the paper's results, DVC for those of other scales
         shared: bool = False,
         temporary: bool = False,
-        aside: Iterable[Path] = (),
+        volatile: tuple[Path, ...] = (),
     ) -> Job:
-        key = f"{stage}/{name}"
+        key = f"{stage}/{subject.name}"
         if key not in self.graph:
             folder = self.config.scale.shared if shared else self.config.scale.root
             root = f"{folder}/" if folder else ""
             once = tuple({job.id: job for job in inputs}.values())
-            made, unread = tuple(outputs), tuple(aside)
-            scale = self.config.scale_name
-            self.graph[key] = Job(scale, root, stage, name, params, entries, once, made, compute, temporary, unread)
+            made, scale = tuple(outputs), self.config.scale_name
+            kept: Keeper = keeper or ("dvc" if root else "git")
+            described = (scale, root, stage, subject, params, entries, once, made, compute)
+            self.graph[key] = Job(*described, kept, temporary, volatile)
         return self.graph[key]
 
     def dataset(self, name: str) -> Job:
         dataset, images = self.config.params.datasets[name], self.layout.images(name)
         outputs = [images, images.with_name("labels.npy")] if dataset.classes else [images]
         test = self.layout.test_images(name)
-        aside = [test, test.with_name("test_labels.npy")] if dataset.test else []
+        aside = (test, test.with_name("test_labels.npy")) if dataset.test else ()
         read = dataset.model_dump(mode="json", exclude={"title", "sources", "licence", "citation"})
-        entries = ("rtm.data.prepare:prepare",)
-        return self.add("fetch", name, read, entries, [], [*outputs, *aside], shared=True, aside=aside)
+        subject, entries = Subject(dataset=name), ("rtm.data.prepare:prepare",)
+        made = [*outputs, *aside]
+        return self.add(Stage.FETCH, subject, read, entries, [], made, keeper="dvc", shared=True, volatile=aside)
 
     def network(self, name: str) -> Job:
         file = NETWORKS.get(name, name)
         trained = file == "digit_classifier"
         entries = ("rtm.models.digits:train_digit_classifier",) if trained else ("rtm.data.weights:convert",)
         inputs = [self.dataset("digits")] if trained else []
-        return self.add("fetch", file, {"network": file}, entries, inputs, [self.layout.weights(file)], shared=True)
+        subject, outputs = Subject(network=file), [self.layout.weights(file)]
+        return self.add(Stage.FETCH, subject, {"network": file}, entries, inputs, outputs, keeper="nobody", shared=True)
 
     def networks(self, protocol: str) -> list[Job]:
         read = self.config.params.protocols[protocol]
@@ -206,10 +165,10 @@ class _Builder:
         read = values.model_dump(mode="json", include={"extractor", "pr_extractor", "resize"})
         inputs = [self.dataset(dataset), *self.networks(protocol)]
         outputs = [self.layout.reference(dataset, protocol)]
-        name = f"{dataset}/{protocol}"
+        subject = Subject(dataset=dataset, protocol=protocol)
         entries, digits = ("rtm.metrics.evaluate:write_reference",), values.extractor == "digit_classifier"
         compute = LIGHT if digits else Resources(gpus=1, cpus=8, mem_gb=64, hours=4)
-        return self.add("reference", name, read, entries, inputs, outputs, compute, shared=True)
+        return self.add(Stage.REFERENCE, subject, read, entries, inputs, outputs, compute, keeper="nobody", shared=True)
 
     def train(self, experiment: Experiment, seed: int) -> Job:
         recipe, name = experiment.recipe, experiment.name
@@ -218,7 +177,8 @@ class _Builder:
             "steps": experiment.steps(),
             "training": recipe.training.model_dump(mode="json", exclude=UNREAD_BY_TRAINING),
         }
-        inputs, entries = [self.dataset(experiment.dataset_name)], ["rtm.training.loop:Run", module_of(experiment)]
+        inputs = [self.dataset(experiment.dataset_name)]
+        entries = ["rtm.training.loop:Run", *_ours(method_class(experiment)), *_generator(experiment)]
         if recipe.imle:
             read["imle"] = recipe.imle.model_dump(mode="json")
             inputs.append(self.network(recipe.imle.perceptual))
@@ -227,10 +187,15 @@ class _Builder:
             read["selection"] = self.protocol(protocol, experiment.dataset_name)
             inputs += [self.reference(experiment.dataset_name, protocol), *self.networks(protocol)]
             entries.append("rtm.training.monitor:selection")
+        elif recipe.method:
+            read["method"] = recipe.method.model_dump(mode="json") | _source(method_class(experiment))
         if recipe.training.watch:
             inputs.append(self.network(recipe.training.watch.extractor))
         outputs = [self.layout.checkpoint(name, seed), self.layout.curve(name, seed)]
-        return self.add("train", f"{name}/seed{seed}", read, tuple(entries), inputs, outputs, recipe.resources)
+        subject, curve = Subject(experiment=name, seed=seed), (outputs[1],)
+        return self.add(
+            Stage.TRAIN, subject, read, tuple(entries), inputs, outputs, recipe.resources, keeper="dvc", volatile=curve
+        )
 
     def sample(self, experiment: Experiment, seed: int) -> Job:
         read = _architecture(experiment) | {
@@ -238,10 +203,10 @@ class _Builder:
             "samples": experiment.recipe.evaluation.samples,
             "variants": list(experiment.variants),
         }
-        entries = ("rtm.models.sampling:write_samples", _generator(experiment))
+        entries = ("rtm.models.sampling:write_samples", *_generator(experiment))
         inputs, outputs = [self.train(experiment, seed)], [self.layout.samples(experiment.name, seed)]
-        name, compute = f"{experiment.name}/seed{seed}", _measuring(experiment)
-        return self.add("sample", name, read, entries, inputs, outputs, compute, temporary=True)
+        subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
+        return self.add(Stage.SAMPLE, subject, read, entries, inputs, outputs, compute, keeper="nobody", temporary=True)
 
     def gallery(self, experiment: Experiment) -> Job:
         """Images of the first seed, for the figures."""
@@ -249,19 +214,19 @@ class _Builder:
         read = _architecture(experiment) | {"seed": seed}
         inputs = [self.train(experiment, seed), self.dataset(experiment.dataset_name)]
         inputs += [self.network(self.config.params.protocols[experiment.recipe.evaluation.protocols[0]].pr_extractor)]
-        entries = ("rtm.metrics.gallery:write_gallery", "rtm.metrics.evaluate:extractor_of", _generator(experiment))
+        entries = ("rtm.metrics.gallery:write_gallery", "rtm.metrics.evaluate:extractor_of", *_generator(experiment))
         outputs = [self.layout.gallery(experiment.name, seed)]
-        name = f"{experiment.name}/seed{seed}"
-        return self.add("gallery", name, read, entries, inputs, outputs, _measuring(experiment))
+        subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
+        return self.add(Stage.GALLERY, subject, read, entries, inputs, outputs, compute, keeper="dvc")
 
     def evaluate(self, experiment: Experiment, protocol: str, seed: int) -> Job:
         read = self.protocol(protocol, experiment.dataset_name) | {"variants": list(experiment.variants)}
         reference = self.reference(experiment.dataset_name, protocol)
         inputs = [self.sample(experiment, seed), reference, *self.networks(protocol)]
         outputs = [self.layout.metrics(experiment.name, protocol, seed)]
-        name = f"{experiment.name}/{protocol}/seed{seed}"
+        subject = Subject(experiment=experiment.name, protocol=protocol, seed=seed)
         entries = ("rtm.metrics.evaluate:write_metrics",)
-        return self.add("evaluate", name, read, entries, inputs, outputs, _measuring(experiment))
+        return self.add(Stage.EVALUATE, subject, read, entries, inputs, outputs, _measuring(experiment))
 
     def foreign(self, name: str, protocol: str) -> Job:
         """Others' images, which are known by their hash."""
@@ -270,7 +235,8 @@ class _Builder:
         reference = self.reference(entry.dataset, protocol)
         inputs, outputs = [reference, *self.networks(protocol)], [self.layout.foreign(name, protocol)]
         entries = ("rtm.metrics.foreign:write_foreign",)
-        return self.add("foreign", f"{name}/{protocol}", read, entries, inputs, outputs, reference.compute)
+        subject = Subject(foreign=name, protocol=protocol)
+        return self.add(Stage.FOREIGN, subject, read, entries, inputs, outputs, reference.compute)
 
     def latency(self, experiment: Experiment) -> Job:
         evaluation = experiment.recipe.evaluation
@@ -280,8 +246,9 @@ class _Builder:
             "variants": list(experiment.variants),
         }
         inputs, outputs = [self.train(experiment, experiment.seeds[0])], [self.layout.latency(experiment.name)]
-        entries = ("rtm.models.sampling:measure_latency", _generator(experiment))
-        return self.add("latency", experiment.name, read, entries, inputs, outputs, _measuring(experiment))
+        entries = ("rtm.metrics.latency:measure_latency", *_generator(experiment))
+        subject, compute = Subject(experiment=experiment.name), _measuring(experiment)
+        return self.add(Stage.LATENCY, subject, read, entries, inputs, outputs, compute)
 
     def measured(self, experiment: Experiment) -> list[Job]:
         """Every metrics file of an experiment."""
@@ -293,7 +260,8 @@ class _Builder:
         read = {"seeds": list(experiment.seeds), "variants": list(experiment.variants)}
         name = experiment.name
         inputs, outputs = self.measured(experiment), [self.layout.summary(name), self.layout.sweep(name)]
-        return self.add("summary", name, read, ("rtm.reports.summary:write_summary",), inputs, outputs)
+        subject, entries = Subject(experiment=name), ("rtm.reports.summary:write_summary",)
+        return self.add(Stage.SUMMARY, subject, read, entries, inputs, outputs)
 
     def summaries(self, names: Iterable[str]) -> list[Job]:
         """The summaries and the files beside them, with which a report compares them."""
@@ -303,7 +271,7 @@ class _Builder:
     def table(self, name: str, table: Table) -> Job:
         entries = ("rtm.reports.tables:render_table", "rtm/reports/templates")
         outputs = [self.layout.table(name, suffix) for suffix in TABLE_SUFFIXES]
-        return self.add("table", name, self.shown(table), entries, self.filling(table), outputs)
+        return self.add(Stage.TABLE, Subject(table=name), self.shown(table), entries, self.filling(table), outputs)
 
     def filling(self, table: Table) -> list[Job]:
         """What the measured cells of a table come from."""
@@ -313,7 +281,7 @@ class _Builder:
     def shown(self, table: Table) -> dict[str, Any]:
         """The definition of a table, the published numbers that it cites, and what its protocols are called."""
         published = {key: self.config.params.published[key].model_dump(mode="json") for key in table.constants()}
-        used = sorted({part.protocol for *_, part in table.parts() if part.protocol})
+        used = sorted({part.protocol for part in table.cells if part.protocol})
         titles = {protocol: self.config.params.protocols[protocol].title for protocol in used}
         foreign = {name: self.config.params.foreign[name].source for name, _ in table.foreign_parts()}
         shown = {"table": table.model_dump(mode="json"), "published": published, "protocols": titles}
@@ -334,7 +302,8 @@ class _Builder:
             read |= self.shown(table)
             inputs += self.filling(table)
         outputs = [self.layout.figure(name, suffix) for suffix in FIGURE_SUFFIXES]
-        return self.add("figure", name, read, ("rtm.reports.figures:render_figure",), inputs, outputs)
+        entries = ("rtm.reports.figures:render_figure",)
+        return self.add(Stage.FIGURE, Subject(figure=name), read, entries, inputs, outputs)
 
     def report(self) -> Job:
         """The page with everything: a view, which neither git nor DVC keeps."""
@@ -342,7 +311,8 @@ class _Builder:
         inputs = [self.table(name, table) for name, table in self.config.tables.items()]
         inputs += [self.figure(name, figure) for name, figure in self.config.figures.items()]
         entries = ("rtm.reports.html:write_page", "rtm/reports/web")
-        return self.add("report", "index", {"figures": shown}, entries, inputs, [self.layout.page()])
+        outputs = [self.layout.page()]
+        return self.add(Stage.REPORT, Subject(), {"figures": shown}, entries, inputs, outputs, keeper="nobody")
 
 
 def _measuring(experiment: Experiment) -> Resources:
@@ -358,16 +328,26 @@ def _measuring(experiment: Experiment) -> Resources:
     )
 
 
-def _generator(experiment: Experiment) -> str:
-    return f"{module_of(experiment)}:build_generator"
+def _generator(experiment: Experiment) -> tuple[str, ...]:
+    """The code that a generator is built from, as far as it is ours."""
+    return generator_builder(experiment), *_ours(mapper_class(experiment.mapper))
+
+
+def _ours(name: str) -> tuple[str, ...]:
+    return (name,) if name.startswith("rtm.") else ()
+
+
+def _source(name: str) -> dict[str, str]:
+    """What stands for the code of a class from outside, which no entry of a job can reach."""
+    return {} if _ours(name) else {"source": source_digest(name)}
 
 
 def _architecture(experiment: Experiment) -> dict[str, Any]:
     """What a generator is built from."""
-    decoder, gan = experiment.decoder, experiment.recipe.stylegan2
+    decoder, gan, mapper = experiment.decoder, experiment.recipe.stylegan2, experiment.mapper
     return {
         "dim": experiment.recipe.dim,
-        "mapper": experiment.mapper.model_dump(mode="json"),
+        "mapper": mapper.model_dump(mode="json") | _source(mapper_class(mapper)),
         "decoder": decoder and decoder.model_dump(mode="json"),
         "stylegan2": gan and gan.model_dump(mode="json"),
     }

@@ -12,33 +12,22 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.core.files import unprotect
+from rtm.lineage.job import Job, Stage, Subject
 from rtm.lineage.receipts import Ledger, State, refuse_lost, unsigned
 from rtm.pipeline.devices import check_devices
-from rtm.pipeline.graph import LIGHT, Job, every_job
+from rtm.pipeline.graph import LIGHT, every_job
 from rtm.pipeline.slurm import Queued, comment, keep_polling, queued, refuse_impossible
 
 MARKS = Path(".snakemake/rtm")
-JOBS = {  # rule: the id of a job from its wildcards
-    "dataset": "{0.root}fetch/{0.dataset}",
-    "network": "{0.root}fetch/{0.network}",
-    "reference": "{0.root}reference/{0.dataset}/{0.protocol}",
-    "train": "{0.root}train/{0.experiment}/seed{0.seed}",
-    "sample": "{0.root}sample/{0.experiment}/seed{0.seed}",
-    "gallery": "{0.root}gallery/{0.experiment}/seed{0.seed}",
-    "evaluate": "{0.root}evaluate/{0.experiment}/{0.protocol}/seed{0.seed}",
-    "foreign": "{0.root}foreign/{0.foreign}/{0.protocol}",
-    "latency": "{0.root}latency/{0.experiment}",
-    "summary": "{0.root}summary/{0.experiment}",
-    "table": "{0.root}table/{0.table}",
-    "figure": "{0.root}figure/{0.figure}",
-    "report": "{0.root}report/index",
-}
+NAMES = [each.name for each in fields(Subject)]  # of wildcards
+FETCHING = ("dataset", "network")  # two rules of one stage, because their outputs differ
 Flag = Callable[[str], str]  # Snakemake's `ancient`
 Wildcards = Any
 Files = dict[str, list[str]]
@@ -54,7 +43,9 @@ class Plan:
         keep_polling()
 
     def job(self, rule: str, wildcards: Wildcards) -> Job:
-        return self.graph[JOBS[rule].format(wildcards)]
+        stage = Stage.FETCH if rule in FETCHING else Stage(rule)
+        subject = Subject(**{name: getattr(wildcards, name, None) for name in NAMES})
+        return self.graph[f"{wildcards.root}{stage}/{subject.name}"]
 
     def needs(self, rule: str) -> Callable[[Wildcards], Files]:
         """An input function: the files of the jobs before, by stage."""
@@ -139,32 +130,21 @@ class Plan:
         """Before anything is fetched: a job that no node can take, a training without its GPUs."""
         if self._runs("slurm") and job.compute is not LIGHT:
             refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
-        elif self._runs("local") and job.stage == "train":
+        elif self._runs("local") and job.stage is Stage.TRAIN:
             check_devices(job.id, job.compute, job.outputs[0])
 
     def reports(self, scale: str) -> list[str]:
         """The tables and figures of a scale."""
-        wanted = (job for job in self.graph.values() if job.scale == scale and job.stage in ("table", "figure"))
+        wanted = (job for job in self.graph.values() if job.scale == scale and job.stage in (Stage.TABLE, Stage.FIGURE))
         return [str(job.outputs[0]) for job in wanted]
 
     def wildcards(self) -> dict[str, str]:
         """What each wildcard can be."""
-        graph = self.graph.values()
-
-        def names(stage: str, part: int = 0) -> Iterable[str]:
-            return {job.name.split("/")[part] for job in graph if job.stage == stage}
-
-        return {
-            "root": _one_of(job.root for job in graph),
-            "dataset": _one_of(job.name for job in graph if job.outputs[0].name == "images.npy"),
-            "network": _one_of(job.name for job in graph if "weights" in job.outputs[0].parts),
-            "experiment": _one_of(names("summary")),
-            "foreign": _one_of(names("foreign")),
-            "protocol": _one_of({*names("evaluate", 1), *names("reference", 1)}),
-            "seed": "[0-9]+",
-            "table": _one_of(names("table")),
-            "figure": _one_of(names("figure")),
+        known = {name: {getattr(job.subject, name) for job in self.graph.values()} for name in NAMES}
+        patterns = {
+            name: _one_of(str(value) for value in values if value is not None) for name, values in known.items()
         }
+        return {**patterns, "root": _one_of(job.root for job in self.graph.values()), "seed": "[0-9]+"}
 
     def _ancient(self, files: Files) -> Files:
         return {name: [self.ancient(path) for path in paths] for name, paths in files.items()}
@@ -187,7 +167,7 @@ class Plan:
 
     def _tell(self, job: Job) -> None:
         """No finished training is done again without a word."""
-        if job.stage != "train" or job.id in self.told:
+        if job.stage is not Stage.TRAIN or job.id in self.told:
             return
         self.told.add(job.id)
         without = [f"it {unsigned(job)}"] if job.outputs[0].exists() else []

@@ -10,7 +10,7 @@ from typing import Literal
 
 from rtm.config import Config
 from rtm.config.loading import pick
-from rtm.config.reports import COST_METRICS, Better, CellPart, Column, Group, Metric, Published, Row, Table
+from rtm.config.reports import COST_METRICS, CellSpec, Column, Metric, Published, Row, Table
 from rtm.core.errors import UserError
 from rtm.core.files import making, read_json
 from rtm.core.layout import Layout
@@ -33,17 +33,22 @@ UNITS: Mapping[str, float] = {"": 1.0, "k": 1e3, "M": 1e6}
 
 @dataclass(frozen=True)
 class Cell:
-    row: str
-    column: str
-    part: CellPart
+    part: CellSpec
     state: State
-    better: Better | None = None  # None: not compared
     value: float | None = None
     std: float | None = None
     text: str = "--"  # the value as shown
     spread: str = ""  # the standard deviation as shown
     mark: Mark | None = None
     paper: float | None = None  # what the paper reports for the same cell
+
+    @property
+    def row(self) -> str:
+        return self.part.row
+
+    @property
+    def column(self) -> str:
+        return self.part.column
 
     @property
     def measurable(self) -> bool:
@@ -115,25 +120,23 @@ def build(config: Config, layout: Layout, name: str) -> Sheet:
     def summary(experiment: str) -> Summary | None:
         return read_summary(config, layout, experiment)
 
-    def cell(group: Group, row: Row, column: Column) -> Cell:
-        part = table.merged(row, column, group)
-        better = column.better or row.better or table.better
-        blank = Cell(group.id(row), column.id, part, "missing", better if column.mark else None)
-        blank = replace(blank, paper=_published(config, part.paper, part))
+    def cell(part: CellSpec, column: Column) -> Cell:
+        blank = Cell(part, "missing", paper=_published(config, part.paper, part))
         if part.published:
             return _filled(blank, table, column, "published", _published(config, part.published, part))
         if part.foreign:
             return _evaluated(blank, table, column, results(layout, part))
         return _measured(blank, table, column, summary(str(part.experiment)))
 
-    def line(group: Group, row: Row) -> Line:
+    def line(row: Row) -> Line:
         blank = Published(source="", values={})
         source = config.params.published[row.published] if row.published else blank
         cite = config.params.foreign[row.foreign].cite if row.foreign else source.cite
-        cells = tuple(cell(group, row, column) for column in table.columns)
-        return Line(group.id(row), row.title, cells, row.metric, cite, source.quoted, row.ours)
+        cells = tuple(cell(next(specs), column) for column in table.columns)
+        return Line(cells[0].row, row.title, cells, row.metric, cite, source.quoted, row.ours)
 
-    blocks = [Block(tuple(line(group, row) for row in group.rows), group.title, group.label) for group in table.groups]
+    specs = iter(table.cells)
+    blocks = [Block(tuple(line(row) for row in group.rows), group.title, group.label) for group in table.groups]
     if table.average:
         blocks.append(_average(table, blocks))
     return Sheet(name, table, tuple(_marked(table, blocks)))
@@ -150,14 +153,14 @@ def read_summary(config: Config, layout: Layout, experiment: str) -> Summary | N
     return summary
 
 
-def results(layout: Layout, part: CellPart) -> Path:
+def results(layout: Layout, part: CellSpec) -> Path:
     """The file that fills a cell that is measured here."""
     if part.foreign:
         return layout.foreign(part.foreign, str(part.protocol))
     return layout.summary(str(part.experiment))
 
 
-def sources(config: Config, layout: Layout, part: CellPart) -> list[Path]:
+def sources(config: Config, layout: Layout, part: CellSpec) -> list[Path]:
     """The files that a measured cell stands on, the summary first."""
     first = results(layout, part)
     if part.experiment is None:
@@ -179,7 +182,7 @@ def format_number(value: float, column: Column, table: Table) -> str:
     return f"{scaled:,.{decimals}f}{column.unit}"
 
 
-def _published(config: Config, entry: str | None, part: CellPart) -> float | None:
+def _published(config: Config, entry: str | None, part: CellSpec) -> float | None:
     assert part.metric is not None
     return config.params.published[entry].values.get(part.metric) if entry else None
 
@@ -225,10 +228,11 @@ def _average(table: Table, blocks: list[Block]) -> Block:
 
 def _mean(row: str, table: Table, column: Column, cells: tuple[Cell, ...]) -> Cell:
     states = {cell.state for cell in cells}
-    part = CellPart(metric=cells[0].part.metric, protocol=cells[0].part.protocol)
+    first = cells[0].part
+    part = CellSpec(row=row, column=column.id, metric=first.metric, protocol=first.protocol, better=first.better)
     papers = [cell.paper for cell in cells if cell.paper is not None]
     paper = fmean(papers) if len(papers) == len(cells) else None
-    blank = Cell(row, column.id, part, "missing", cells[0].better, paper=paper)
+    blank = Cell(part, "missing", paper=paper)
     if len(states) > 1 or states & {"missing", "unreported"}:
         return blank if "missing" in states else replace(blank, state="unreported")
     values = [cell.value for cell in cells if cell.value is not None]
@@ -253,10 +257,10 @@ def _marked(table: Table, blocks: list[Block]) -> list[Block]:
 
 def _ranked(cells: list[Cell], second: bool) -> dict[tuple[str, str], Mark]:
     """Ties share a mark; a value with nothing to compare it with gets none."""
-    compared = {(cell.row, cell.column): cell for cell in cells if cell.better and cell.value is not None}
+    compared = {(cell.row, cell.column): cell for cell in cells if cell.part.better and cell.value is not None}
     if len(compared) < 2:
         return {}
-    higher = next(iter(compared.values())).better == "higher"
+    higher = next(iter(compared.values())).part.better == "higher"
     order = sorted({cell.shown for cell in compared.values()}, reverse=higher)
     ranks: dict[float, Mark] = {order[0]: "best"}
     if second and len(order) > 1:

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rtm.config import Config
-from rtm.config.reports import CellPart
+from rtm.config.reports import CellSpec
 from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all
 from rtm.core.layout import Layout
+from rtm.lineage.job import Job
 from rtm.lineage.receipts import JSON, Ledger
 from rtm.lineage.receipts import State as Made
-from rtm.pipeline.graph import Job, jobs
+from rtm.pipeline.graph import jobs
 from rtm.reports.cells import Cell, Sheet, State
 from rtm.reports.notes import measuring, not_computed
 
@@ -76,7 +77,7 @@ class Chains:
             return not_computed(sheet, [cell])
         return f"Not measured yet; `{measuring(self.config, self.layout, sheet)}` measures it."
 
-    def of(self, part: CellPart) -> list[Link]:
+    def of(self, part: CellSpec) -> list[Link]:
         """The chain of a measured cell, from the summary to the data; a job that nobody signed for is an error."""
         if part.foreign:
             return self._foreign(part.foreign, str(part.protocol))

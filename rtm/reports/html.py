@@ -164,8 +164,8 @@ def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
         return Difference("= paper", "", "same")
     sign = "+" if off > 0 else "−"
     percent = f"{sign}{abs(off / cell.paper):.1%}" if cell.paper else ""
-    verdict = "better" if (off > 0) == (cell.better == "higher") else "worse"
-    return Difference(sign + text, percent, verdict if cell.better else "")
+    verdict = "better" if (off > 0) == (cell.part.better == "higher") else "worse"
+    return Difference(sign + text, percent, verdict if cell.part.better else "")
 
 
 def reported(cell: Cell, column: Column, sheet: Sheet) -> str:

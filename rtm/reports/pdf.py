@@ -49,7 +49,7 @@ def compile_pdf(path: Path) -> Path:
 
 def _references(config: Config, tables: list[str]) -> list[tuple[str, str]]:
     """What the tables cite, in the order of its first appearance."""
-    parts = [part for name in tables for *_, part in config.tables[name].parts()]
+    parts = [part for name in tables for part in config.tables[name].cells]
     published, foreign = config.params.published, config.params.foreign
     found = [published.get(str(part.published)) or foreign.get(str(part.foreign)) for part in parts]
     entries = [entry for entry in found if entry]

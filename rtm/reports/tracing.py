@@ -6,8 +6,8 @@ from itertools import groupby
 from rtm.config import load
 from rtm.core.errors import UserError
 from rtm.core.files import digest, read_json
+from rtm.lineage.job import Job
 from rtm.lineage.receipts import JSON
-from rtm.pipeline.graph import Job
 from rtm.reports.cells import Cell, Sheet, build
 from rtm.reports.chain import Chains, Link
 from rtm.reports.latex import plain

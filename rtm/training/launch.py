@@ -18,11 +18,12 @@ from rtm.core import distributed
 from rtm.core.files import room
 from rtm.core.layout import Layout, saved_states
 from rtm.data.datasets import Images
+from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, recorded
 from rtm.methods.base import Setting
 from rtm.methods.registry import build_method
 from rtm.pipeline.devices import check_devices
-from rtm.pipeline.graph import NETWORKS, Job, jobs
+from rtm.pipeline.graph import NETWORKS, jobs
 from rtm.pipeline.slurm import requeue
 from rtm.training.loop import STOPPED, Run
 from rtm.training.monitor import watch_of

@@ -1,25 +1,18 @@
-"""`rtm status`: every training, from the run folders, the receipts and SLURM's queue."""
+"""The state of every training, from the run folders, the receipts and SLURM's queue."""
 
-import time
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-
-from rtm.config import Config, Experiment, load
+from rtm.config import Config, Experiment
 from rtm.core.layout import Layout
+from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, State
-from rtm.pipeline.graph import Job, jobs
+from rtm.pipeline.graph import jobs
 from rtm.pipeline.slurm import Queued, comment, queued
 from rtm.training.runs import Book, book_of, is_trained, log_rows
 
 TAIL = 1 << 14  # bytes of a log that are read for the speed: some fifty lines
-STYLES = {"running": "bold", "failed": "red", "changed": "red", "done": "green", "waiting": ""}
 
 
 @dataclass(frozen=True)
@@ -104,43 +97,6 @@ def _speed(rows: list[dict[str, Any]]) -> float | None:
     recent = rows[start:]
     seconds = recent[-1]["seconds"] - recent[0]["seconds"] if recent else 0.0
     return (recent[-1]["step"] - recent[0]["step"]) / seconds if seconds > 0 else None
-
-
-def show(scale: str, watch: bool) -> None:
-    console = Console()
-    if not watch:
-        console.print(_table(statuses(load(scale))))
-        return
-    with Live(console=console, auto_refresh=False) as live:
-        while True:  # what a low screen cuts off is what nothing happens to
-            found = sorted(statuses(load(scale)), key=lambda run: (list(STYLES).index(run.state), -run.step))
-            live.update(_table(found), refresh=True)
-            time.sleep(5)
-
-
-def _table(found: Sequence[RunStatus]) -> Table:
-    counts: Counter[str] = Counter(run.state for run in found)
-    told = [f"{counts[state]} {state}" for state in STYLES if counts[state]]
-    hours = f"{sum(run.gpu_hours for run in found):,.1f} GPU-hours"
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title_justify="left", title_style="")
-    table.title = ", ".join([*told, hours])
-    table.add_column("Training", overflow="fold")
-    table.add_column("State")
-    for title in ("Step", "Steps/s", "Left", "GPU-h", "Job", "Loss"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for run in found:
-        loss = run.losses.get("loss")
-        name = f"{run.experiment}/{run.seed}"
-        numbers = [
-            f"{short(run.step)} {100 * run.step / run.total:3.0f}%" if run.step else "",
-            f"{run.speed:.3g}" if run.speed else "",
-            duration(run.remaining) if run.remaining else "",
-            f"{run.gpu_hours:.1f}" if run.gpu_hours else "",
-            run.job or "",
-            f"{loss:.4g}" if loss is not None else "",
-        ]
-        table.add_row(name, run.state, *numbers, style=STYLES[run.state])
-    return table
 
 
 def short(count: int) -> str:

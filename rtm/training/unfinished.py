@@ -8,8 +8,8 @@ from typing import Any
 from rtm.core.errors import UserError
 from rtm.core.files import read_json, write_json
 from rtm.core.layout import saved_states
+from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import JSON, Ledger, Recording, run_folder
-from rtm.pipeline.graph import Job
 from rtm.training.runs import book_of, is_trained, log_rows
 
 TAIL = 1 << 16  # bytes of a log that hold its last line
@@ -30,44 +30,54 @@ def tell_unfinished(ledger: Ledger, job: Job) -> None:
         told = [each for part in ledger.differences(job, begun).values() for each in part] if begun else []
         print(
             f"{folder} holds an unfinished training of this seed at step {_step(folder)}, which is not gone on with: "
-            f"{'; '.join(told) or 'it does not tell what it was begun with'}. After a refactoring that keeps the "
+            f"{'; '.join(told) or _unnamed(begun)}. After a refactoring that keeps the "
             f"results, `rtm lineage accept {job.id} --reason '…'` takes it over.",
             file=sys.stderr,
         )
 
 
-def take_over(ledger: Ledger, job: Job, reason: str) -> Path | None:
-    """Let the furthest unfinished run that differs by a refactoring alone be gone on with; its new folder."""
+def resumable(ledger: Ledger, job: Job) -> Path | None:
+    """The furthest unfinished run that differs by a refactoring alone; an error while it is being trained."""
     refactored = [
-        (folder, begun)
+        folder
         for folder in _unfinished(ledger, job)
         if (begun := _begun(folder)) and not ledger.other_results(job, begun)
     ]
     if not refactored:
         return None
-    folder, begun = max(refactored, key=lambda each: _step(each[0]))
-    own = run_folder(ledger, job)
-    if busy := [each for each in (folder, own) if is_trained(each)]:
+    folder = max(refactored, key=_step)
+    if busy := [each for each in (folder, run_folder(ledger, job)) if is_trained(each)]:
         raise UserError(f"{busy[0]} is being trained; end that first, then accept {job.id}.")
+    return folder
+
+
+def take_over(ledger: Ledger, job: Job, folder: Path, reason: str) -> Path:
+    """Let an unfinished run be gone on with; its new folder."""
+    own, begun = run_folder(ledger, job), dict(read_json(folder / "begun.json"))
     accepted = [*begun["accepted"], ledger.trace(job, begun, reason)]
     signed = {"fingerprint": ledger.fingerprint(job), "parts": ledger.parts(job), "accepted": accepted}
+    ledger.keep_code(job)
     write_json(folder / "begun.json", signed)
     shutil.rmtree(own, ignore_errors=True)  # nothing was saved in it
     folder.rename(own)
     return own
 
 
+def _unnamed(begun: JSON | None) -> str:
+    return "its code changed as accepted" if begun else "it does not tell what it was begun with"
+
+
 def _unfinished(ledger: Ledger, job: Job) -> list[Path]:
     """Other runs of the job's seed that were saved and did not end; none once its own has a save."""
     own = run_folder(ledger, job)
-    if job.stage != "train" or ledger.fresh(job) or _is_saved(own):
+    if job.stage is not Stage.TRAIN or ledger.fresh(job) or _is_saved(own):
         return []
     return [folder for folder in sorted(own.parent.glob("*")) if _is_saved(folder) and _waits(folder, job)]
 
 
 def _waits(folder: Path, job: Job) -> bool:
     book = book_of(folder)
-    return book is not None and job.name.endswith(f"/seed{book.seed}") and book.slices[-1].ended != "done"
+    return book is not None and job.subject.seed == book.seed and book.slices[-1].ended != "done"
 
 
 def _is_saved(folder: Path) -> bool:
@@ -76,7 +86,8 @@ def _is_saved(folder: Path) -> bool:
 
 def _begun(folder: Path) -> JSON | None:
     path = folder / "begun.json"
-    return dict(read_json(path)) if path.exists() else None
+    begun = dict(read_json(path)) if path.exists() else None
+    return begun if begun and isinstance(begun["parts"]["code"], str) else None
 
 
 def _step(folder: Path) -> int:

@@ -41,5 +41,5 @@ def test_changed_code_is_never_run_from_memory(folder: Path) -> None:
 
 
 def test_without_a_server_it_works_alone(folder: Path, tmp_path: Path) -> None:
-    given = {**environment(copied(tmp_path)), "RTM_WARM": str(tmp_path / "nobody")}
+    given = {**environment(copied(tmp_path)), "RTM_FORKSERVER": str(tmp_path / "nobody")}
     assert rtm(tmp_path, given, "schema").returncode == 0

@@ -42,7 +42,7 @@ from rtm.data.check import problems
 from rtm.data.datasets import Images, to_pixels, to_unit
 from rtm.data.fetch import fetch_dataset
 from rtm.data.prepare import prepare
-from rtm.lineage.meaning import meaning
+from rtm.lineage.fingerprint import present
 from rtm.lineage.receipts import Ledger
 from rtm.pipeline.graph import jobs
 
@@ -537,12 +537,9 @@ def test_every_dataset_says_where_it_comes_from() -> None:
 def test_how_data_is_got_leaves_trainings_fresh() -> None:
     """What a fetch depends on is the preparation alone; a training reads, and prepares nothing."""
     got = {"rtm.data.download", "rtm.data.sources", "rtm.data.fetch", "rtm.data.check"}
-    assert not got & set(meaning(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
-    reading = {
-        module
-        for module in meaning(("rtm.training.loop:Run", "rtm.methods.imle.method"))
-        if module.startswith("rtm.data.")
-    }
+    assert not got & set(present().reached(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
+    reached = present().reached(("rtm.training.loop:Run", "rtm.methods.imle.method"))
+    reading = {module for module in reached if module.startswith("rtm.data.")}
     assert reading == {"rtm.data.datasets", "rtm.data.sampler", "rtm.data.weights"}
 
 
@@ -555,7 +552,7 @@ def test_the_test_split_is_no_part_of_what_trainings_depend_on(tmp_path: Path, m
 
     def fingerprint(changed: str = "") -> str:
         outputs = {str(path): {"md5": "new" if path.name == changed else "old", "size": 1} for path in job.outputs}
-        parts: dict[str, object] = {"params": {}, "code": {}, "inputs": {}}
+        parts: dict[str, object] = {"params": {}, "code": "", "inputs": {}}
         write_json(job.receipt, {"fingerprint": "", "parts": parts, "outputs": outputs, "made": {}})
         return Ledger().fingerprint(training)
 

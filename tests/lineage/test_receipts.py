@@ -1,4 +1,4 @@
-"""Fingerprints, receipts and freshness; and code by what it means."""
+"""Fingerprints, receipts and freshness, and what is accepted as the same."""
 
 import dataclasses
 import json
@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from rtm.cli.lineage import check, tell
+from rtm.cli.lineage import accept, check, tell, why
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
-from rtm.lineage import meaning as meanings
+from rtm.lineage import equivalence, fingerprint
 from rtm.lineage import receipts as lineage
-from rtm.lineage.meaning import meaning
+from rtm.lineage.fingerprint import present
+from rtm.lineage.job import Job, Keeper, Stage, Subject
 from rtm.lineage.receipts import Ledger, State, recorded
-from rtm.pipeline.graph import LIGHT, Job
+from rtm.pipeline.graph import LIGHT
 
 ENTRY = "rtm.first:main"
 CODE = {
@@ -37,7 +38,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.mkdir()
     for name, text in CODE.items():
         (folder / f"{name}.py").write_text(text)
-    monkeypatch.setattr(meanings, "PACKAGE", folder)
+    monkeypatch.setattr(fingerprint, "PACKAGE", folder)
     monkeypatch.chdir(tmp_path)
     forget()
     yield folder
@@ -45,13 +46,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    for remembered in (meaning, meanings._module, meanings._uses, meanings._text):
-        remembered.cache_clear()
+    present.cache_clear()
 
 
 def job(stage: str, *inputs: Job, temporary: bool = False, **params: Any) -> Job:
     output = Path("samples") if temporary else Path(f"out/{stage}.txt")
-    return Job("paper", "", stage, "x", params, (ENTRY,), inputs, (output,), LIGHT, temporary)
+    keeper: Keeper = "nobody" if stage in ("reference", "sample") else "git"
+    made = (Subject(experiment="x"), params, (ENTRY,), inputs, (output,), LIGHT, keeper, temporary)
+    return Job("paper", "", Stage(stage), *made)
 
 
 def make(made: Job, text: str = "text") -> None:
@@ -102,7 +104,7 @@ def test_the_fingerprint_is_that_of_the_start(package: Path) -> None:
         Path("out").mkdir()
         Path("out/train.txt").write_text("text")
     forget()
-    assert Ledger().why(job("train")) == ["code of rtm.third changed"]
+    assert Ledger().why(job("train")) == ["code of rtm.third:all changed"]
 
 
 def test_the_same_bytes_again_leave_those_after_fresh() -> None:
@@ -135,7 +137,8 @@ def test_a_reference_made_again_elsewhere_keeps_its_identity() -> None:
 
 def test_only_what_draws_curves_depends_on_them() -> None:
     weights, curve = Path("out/weights"), Path("out/curve.csv")
-    train = Job("paper", "", "train", "x", {}, (ENTRY,), (), (weights, curve), LIGHT)
+    subject = Subject(experiment="x")
+    train = Job("paper", "", Stage.TRAIN, subject, {}, (ENTRY,), (), (weights, curve), LIGHT, volatile=(curve,))
     readers = [job("evaluate", train), job("figure", train)]
 
     def trained(seconds: str) -> None:
@@ -203,15 +206,14 @@ def test_a_receipt_that_lies_is_found() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "\xff", '{"fingerprint": "x", "parts": {}, "outputs": {}, "made": {}}'])
-def test_a_broken_receipt_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_receipt_is_named(text: str) -> None:
     made = job("train")
     make(made)
     made.receipt.write_bytes(text.encode("latin-1"))
     with pytest.raises(UserError, match=r"lineage/train/x\.json is not .* delete it"):
         state(made)
-    monkeypatch.setattr("rtm.cli.lineage.every_job", lambda: {made.id: made})
     with pytest.raises(UserError, match=r"^train/x: lineage/train/x\.json is not"):
-        check()
+        check_alone(made)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,8 @@ def test_a_broken_receipt_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_the_advice_is_what_works(stage: str, folder: str, advice: str) -> None:
-    made = replaced(job(stage), outputs=(Path(folder) / "x",))
+    keeper: Keeper = "dvc" if folder == "data" else "nobody"
+    made = replaced(job(stage), outputs=(Path(folder) / "x",), keeper=keeper)
     make(made)
     made.outputs[0].write_text("TEXT")
     ledger = Ledger()
@@ -288,24 +291,86 @@ def test_reports_show_what_is_there_and_stay_stale() -> None:
     assert state(table) is State.STALE
 
 
-def test_accept_signs_a_refactoring_and_nothing_else(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def edit(package: Path, name: str, old: str, new: str) -> None:
+    path = package / f"{name}.py"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    forget()
+
+
+def test_accept_keeps_a_refactoring_and_nothing_else(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = job("train", lr=1)
     make(made)
-    before = Ledger().fingerprint(made)
-    (package / "third.py").write_text("def all():\n    return 1 + 1\n")
-    forget()
-    assert Ledger().accept(made, "the same sum")
-    assert state(made) is State.FRESH
-    trace = json.loads(made.receipt.read_text())["accepted"][0]
-    assert trace["reason"] == "the same sum"
-    assert trace["fingerprint"] == before
-    assert trace["changes"] == ["code of rtm.third changed"]
-    assert not Ledger().accept(made, "again")
+    receipt = made.receipt.read_text()
+    edit(package, "third", "return 2", "return 1 + 1")
+    assert Ledger().why(made) == ["code of rtm.third:all changed"]
+    accept([made], "the same sum")
+    assert re.search(r"^train/x: keeps its result\nrtm.third:all \(\w+\) is rtm.third:all", capsys.readouterr().out)
+    assert state(made) is State.FRESH and made.receipt.read_text() == receipt
+    (line,) = map(json.loads, equivalence.FILE.read_text().splitlines())
+    assert line["reason"] == "the same sum" and line["a"]["own"] != line["b"]["own"]
+    assert line.keys() == {"a", "b", "below", "reason", "author", "revision", "time"}
+    accept([made], "again")
+    assert "Nothing was stale" in capsys.readouterr().out
     with pytest.raises(UserError, match="lr has another value"):
-        Ledger().accept(job("train", lr=2), "no")
-    assert Ledger().accept(job("train", lr=1, new_default=3), "a default was written out")
-    tell(job("train", lr=1, new_default=3))
+        accept([job("train", lr=2)], "no")
+    tell(made)
     assert "the same sum" in capsys.readouterr().out
+    edit(package, "third", "return 1 + 1", "return 3")
+    assert Ledger().why(made) == ["code of rtm.third:all changed"]
+
+
+def test_parameters_that_come_are_signed_for(package: Path) -> None:
+    make(job("train", lr=1))
+    before = Ledger().fingerprint(job("train", lr=1))
+    edit(package, "third", "return 2", "return 1 + 1")
+    now = job("train", lr=1, new_default=3)
+    accept([now], "a default was written out")
+    assert state(now) is State.FRESH
+    (trace,) = json.loads(now.receipt.read_text())["accepted"]
+    assert trace["reason"] == "a default was written out" and trace["fingerprint"] == before
+    assert not equivalence.FILE.exists()
+    assert trace["changes"] == ["new_default: absent -> 3", "code of rtm.third:all changed"]
+
+
+def test_all_is_accepted_or_nothing(package: Path) -> None:
+    train, evaluate = job("train", lr=1), job("evaluate", k=1)
+    make(train)
+    make(evaluate)
+    edit(package, "third", "return 2", "return 1 + 1")
+    train.outputs[0].write_text("TEXT")
+    with pytest.raises(UserError, match="train/x cannot be accepted"):
+        accept([evaluate, job("train", lr=1, new=2)], "no")
+    assert state(evaluate) is State.STALE and not equivalence.FILE.exists()
+
+
+def test_code_that_is_lost_is_named(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = job("train")
+    make(made)
+    (code,) = Path("lineage/code").iterdir()
+    assert json.loads(made.receipt.read_text())["parts"]["code"] == code.stem
+    code.write_text(code.read_text().replace("rtm.third:all", "rtm.other:all"))  # a name is for people
+    edit(package, "third", "return 2", "return 1 + 1")
+    code.write_text(code.read_text().replace('"own": "', '"own": "0'))
+    with pytest.raises(UserError, match=r"lineage/code/\w+\.json: its name does not follow from its content"):
+        check_alone(made)
+    why([made])
+    assert f"code changed, and {code} is missing or damaged" in capsys.readouterr().out
+    with pytest.raises(UserError, match="is missing or damaged"):
+        accept([made], "no")
+
+
+def check_alone(made: Job) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rtm.cli.lineage.every_job", lambda: {made.id: made})
+        check()
+
+
+def test_a_line_that_is_none_is_named(package: Path) -> None:
+    make(job("train"))
+    equivalence.FILE.write_text("{}\n")
+    with pytest.raises(UserError, match=r"Line 1 of lineage/equivalences\.jsonl is no acceptance"):
+        check_alone(job("train"))
 
 
 @pytest.mark.parametrize(("old", "new"), [(None, 2), (2, None), (None, {"width": 8}), ("absent", 2)])
@@ -315,20 +380,20 @@ def test_a_change_from_or_to_null_is_no_refactoring(old: Any, new: Any) -> None:
     changed = job("train", mapper={"tokens": new})
     assert Ledger().why(changed) == [f"mapper.tokens: {json.dumps(old)} -> {json.dumps(new)}"]
     with pytest.raises(UserError, match=r"mapper\.tokens has another value"):
-        Ledger().accept(changed, "no")
+        accept([changed], "no")
     assert state(made) is State.FRESH
 
 
-# code by meaning
+# code by content
 
 
 def meant(package: Path, name: str, edit: Callable[[str], str]) -> bool:
     """Whether an edit of a module changes what it means to the entry."""
-    before = meaning((ENTRY,))
+    before = present().root((ENTRY,))
     path = package / f"{name}.py"
     path.write_text(edit(path.read_text()))
     forget()
-    return meaning((ENTRY,)) != before
+    return present().root((ENTRY,)) != before
 
 
 def replace(old: str, new: str) -> Callable[[str], str]:
@@ -351,7 +416,7 @@ def replace(old: str, new: str) -> Callable[[str], str]:
         ("errors", replace("return 1", "return 2"), False),
     ],
 )
-def test_what_changes_the_meaning(package: Path, name: str, edit: Callable[[str], str], counts: bool) -> None:
+def test_what_changes_the_code(package: Path, name: str, edit: Callable[[str], str], counts: bool) -> None:
     assert meant(package, name, edit) is counts
 
 
@@ -367,8 +432,9 @@ def test_a_decorator_of_ours_makes_a_definition_count(package: Path) -> None:
 def test_folders_count_by_their_bytes(package: Path) -> None:
     (package / "templates").mkdir()
     (package / "templates/a.tex").write_text("a")
-    before = meaning(("rtm/templates",))
-    assert list(before) == ["rtm/templates/a.tex"]
+    forget()
+    before = present().root(("rtm/templates",))
+    assert present().reached(("rtm/templates",)) == ["rtm/templates/a.tex"]
     (package / "templates/a.tex").write_text("b")
     forget()
-    assert meaning(("rtm/templates",)) != before
+    assert present().root(("rtm/templates",)) != before

@@ -20,11 +20,12 @@ from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all, read_json
 from rtm.core.layout import Layout
 from rtm.data.prepare import prepare
+from rtm.lineage.job import Job
 from rtm.lineage.receipts import recorded
 from rtm.metrics.evaluate import write_reference
 from rtm.metrics.foreign import write_foreign
 from rtm.models.digits import DigitClassifier
-from rtm.pipeline.graph import Job, jobs
+from rtm.pipeline.graph import jobs
 from rtm.reports import latex
 from rtm.reports.cells import build
 from rtm.reports.html import write_page

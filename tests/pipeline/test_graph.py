@@ -11,9 +11,10 @@ from support import ROOT
 from rtm.config import load
 from rtm.config.loading import PARAMS
 from rtm.core.errors import UserError
-from rtm.lineage.meaning import meaning
+from rtm.lineage.fingerprint import present
+from rtm.lineage.job import Job
 from rtm.pipeline import dvc as dvcfile
-from rtm.pipeline.graph import TABLE_SUFFIXES, Job, check_targets, every_job, find, jobs
+from rtm.pipeline.graph import TABLE_SUFFIXES, check_targets, every_job, find, jobs
 from rtm.pipeline.snakemake import Plan
 
 
@@ -107,8 +108,9 @@ def test_a_scale_may_not_change_what_it_shares(tmp_path: Path) -> None:
 
 
 def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
-    reached = {job.stage: set(meaning(job.entries)) for job in graph.values()}
-    trains = {job.name.split("/")[0]: set(meaning(job.entries)) for job in graph.values() if job.stage == "train"}
+    reached = {str(job.stage): set(present().reached(job.entries)) for job in graph.values()}
+    trained = [job for job in graph.values() if job.stage == "train"]
+    trains = {job.name.split("/")[0]: set(present().reached(job.entries)) for job in trained}
     assert {"rtm.models.mappers", "rtm.training.loop"} <= reached["train"]
     assert "rtm.methods.imle.method" in trains["cifar10_imle_rtm"] - trains["cifar10_stylegan2_rtm"]
     assert "rtm.methods.stylegan2.losses" in trains["cifar10_stylegan2_rtm"] - trains["cifar10_imle_rtm"]
@@ -117,9 +119,18 @@ def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
     assert not {"rtm.metrics.prdc", "rtm.training.launch"} & trains["cifar10_stylegan2_rtm"]
     assert "rtm.models.mappers" not in reached["evaluate"]
     assert "rtm.training.loop" not in reached["sample"]
+    assert not any(name.startswith("rtm.methods") for name in reached["sample"] | reached["gallery"])
     assert "rtm/reports/templates/table.tex.j2" in reached["table"]
     for stage in ("summary", "table", "figure"):
         assert all(name.replace("/", ".").startswith("rtm.reports") for name in reached[stage])
+
+
+def test_jobs_name_their_own_mapper_and_generator(graph: dict[str, Job]) -> None:
+    for stage in ("train", "sample"):
+        mlp, gan = (graph[f"{stage}/{name}/seed0"].entries for name in ("cifar10_imle_mlp", "cifar10_stylegan2_rtm"))
+        assert {"rtm.models.mappers:MLPMapper", "rtm.models.generator:build_generator"} <= set(mlp)
+        assert {"rtm.models.mappers:RTM", "rtm.models.stylegan2.generator:build_generator"} <= set(gan)
+        assert not set(mlp) & {"rtm.models.mappers:RTM", "rtm.models.stylegan2.generator:build_generator"}
 
 
 def test_tables_are_written_as_declared(graph: dict[str, Job]) -> None:

@@ -41,7 +41,7 @@ def write_the_papers_results(layout: Layout) -> None:
     """The paper's own numbers, as if they had been measured here."""
     sections: dict[str, dict[str, dict[str, float]]] = {}
     for table in PAPER.tables.values():
-        for *_, part in table.parts():
+        for part in table.cells:
             if part.experiment and part.paper:
                 values = PAPER.params.published[part.paper].values
                 section = sections.setdefault(part.experiment, {}).setdefault(str(part.section), {})

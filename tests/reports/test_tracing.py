@@ -10,8 +10,9 @@ from rtm.cli.lineage import lineage
 from rtm.config import load
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
+from rtm.lineage.job import Job
 from rtm.lineage.receipts import recorded
-from rtm.pipeline.graph import Job, jobs
+from rtm.pipeline.graph import jobs
 from rtm.reports.figures import render_figure
 from rtm.reports.html import write_page
 from rtm.reports.tables import render_table

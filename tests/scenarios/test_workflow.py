@@ -140,7 +140,7 @@ def test_only_what_reads_a_parameter_runs(
     assert finished.planned() == NOTHING  # changing back costs nothing
 
 
-def test_code_counts_by_meaning(repository: Repository) -> None:
+def test_code_counts_by_content(repository: Repository) -> None:
     mappers = repository.folder / "rtm/models/mappers.py"
     edit(mappers, "def refine():\n", 'def refine() -> int:  # a remark\n    """Text."""\n\n')
     edit(mappers, "def refine", "def unused():\n    return 7\n\n\ndef refine")
@@ -148,14 +148,37 @@ def test_code_counts_by_meaning(repository: Repository) -> None:
     edit(mappers, "return 1", "return 1 + 1")
     told = repository.run("snakemake", "-n", "--", "all")
     for name in ("cifar10_imle_mlp/seed0", "cifar10_imle_rtm/seed0", "celebahq_imle_rtm/seed1"):
-        assert f"train/{name} will be trained again: code of rtm.models.mappers changed" in told
-    assert "code of rtm.models.mappers changed" in repository.run("rtm", "lineage", "why", "reports/tab_cifar10.tex")
+        assert f"train/{name} will be trained again: code of rtm.models.mappers:refine changed" in told
+    assert "code of rtm.models.mappers:refine changed" in repository.run(
+        "rtm", "lineage", "why", "reports/tab_cifar10.tex"
+    )
     assert "--reason" in repository.run("rtm", "lineage", "accept", "reports/tab_cifar10.tex", fails=True)
     targets = ["reports/tab_cifar10.tex", "reports/tab_celebahq.tex", "demo/reports/tab_digits.tex"]
     repository.run("rtm", "lineage", "accept", *targets, "--reason", "1 + 1 is written out")
     assert repository.planned() == NOTHING
-    assert "1 + 1 is written out" in repository.run("git", "diff", "--", "lineage")
+    assert repository.run("git", "diff", "--", "lineage") == ""  # no receipt is signed anew
+    (line,) = (repository.folder / "lineage/equivalences.jsonl").read_text().splitlines()
+    assert "1 + 1 is written out" in line
     assert repository.run("rtm", "lineage", "why", "reports/tab_cifar10.tex").strip() == "table/tab_cifar10: fresh"
+
+
+def test_branches_that_accept_refactorings_merge(repository: Repository) -> None:
+    """No conflict, and nothing is stale: each accepted definitions, and signed no receipt anew."""
+    changes = {"mine": ("rtm/mappers.py", "return 1 + 0"), "theirs": ("rtm/sampling.py", "return 2 - 1")}
+    for branch, (path, text) in changes.items():
+        repository.run("git", "checkout", "-q", "-b", branch, "main")
+        edit(repository.folder / path, "return 1", text)
+        assert repository.planned("all") != NOTHING
+        targets = ["table/tab_cifar10", "table/tab_celebahq", "gallery", "demo/table", "demo/gallery"]
+        repository.run("rtm", "lineage", "accept", *targets, "--reason", f"{branch}: a number is written otherwise")
+        assert repository.planned() == NOTHING
+        repository.commit(branch)
+    repository.run("git", "merge", "-q", "--no-edit", "mine")
+    lines = (repository.folder / "lineage/equivalences.jsonl").read_text()
+    assert "mine:" in lines and "theirs:" in lines
+    assert repository.planned() == NOTHING
+    assert "all true" in repository.run("rtm", "lineage", "check")
+    assert repository.ran() == NOTHING
 
 
 def test_a_renderer_changes_tables_alone(repository: Repository) -> None:

@@ -19,15 +19,18 @@ import yaml
 from support import ROOT, TESTS
 
 REAL = ("core", "config", "lineage", "pipeline")  # rooms, and modules of others
-REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "methods/__init__", "methods/registry"]
+REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "methods/__init__", "methods/registry", "models/registry"]
 REAL_MODULES += ["training/__init__", "training/runs", "training/unfinished"]
 FUNCTION = "def {name}():\n    return 1\n\n\n"
 STUBS = {  # module: what its code stands on, and the functions that the pipeline names as entries
-    "models/mappers": ("", ["refine"]),
+    "models/mappers": ("", ["refine", "MLPMapper", "RTM"]),
+    "models/generator": ("", ["build_generator"]),
+    "models/stylegan2/generator": ("", ["build_generator"]),
     "training/loop": ("from rtm.models.mappers import refine\n", ["Run"]),
-    "methods/imle/method": ("from rtm.models.mappers import refine\n", ["build_generator", "build_method"]),
-    "methods/stylegan2/method": ("", ["build_generator"]),
-    "models/sampling": ("", ["write_samples", "measure_latency"]),
+    "methods/imle/method": ("from rtm.models.mappers import refine\n", ["ImleMethod"]),
+    "methods/stylegan2/method": ("", ["StyleGAN2Method"]),
+    "models/sampling": ("", ["write_samples"]),
+    "metrics/latency": ("", ["measure_latency"]),
     "metrics/gallery": ("", ["write_gallery"]),
     "models/digits": ("", ["train_digit_classifier"]),
     "data/prepare": ("", ["prepare"]),
@@ -73,7 +76,7 @@ class Repository:
 
     @classmethod
     def create(cls, folder: Path) -> "Repository":
-        for path in ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore"):
+        for path in ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", ".gitattributes"):
             write(folder / path, (ROOT / path).read_text())
         for path in ("workflow", "params", *(f"rtm/{room}" for room in REAL)):
             shutil.copytree(ROOT / path, folder / path, ignore=shutil.ignore_patterns("__pycache__"))

@@ -12,13 +12,14 @@ from rtm.cli.lineage import accept
 from rtm.config import Config, load
 from rtm.core.errors import UserError
 from rtm.core.files import read_json
-from rtm.lineage.meaning import meaning
+from rtm.lineage.fingerprint import Code, present
+from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, State
-from rtm.pipeline.graph import Job, jobs
+from rtm.pipeline.graph import jobs
 from rtm.training.launch import train_experiment
 from rtm.training.runs import log_rows
 
-NAME = "shells_imle_rtm"
+NAME, METHOD = "shells_imle_rtm", "rtm.methods.imle.method"
 
 
 @pytest.fixture
@@ -66,17 +67,22 @@ def test_an_unfinished_training_is_told_and_taken_over(
             train(smoke)
         return capsys.readouterr().err
 
+    def written_otherwise(how: str) -> None:
+        sources = dict(present().sources)
+        changed = sources[METHOD].replace("def build_method(", f"@print({how!r})\ndef build_method(")
+        sources[METHOD] = changed
+        code = Code(sources, present().files)
+        monkeypatch.setattr("rtm.lineage.receipts.present", lambda: code)
+
     assert "unfinished" not in begin()
     (first,) = Path(f"smoke/runs/{NAME}").iterdir()
-    monkeypatch.setattr(
-        "rtm.lineage.receipts.meaning", lambda entries: meaning(entries) | {"rtm.methods.imle.method": "renamed"}
-    )
+    written_otherwise("written otherwise")
     accept([job(smoke)], "a local name")
     (second,) = Path(f"smoke/runs/{NAME}").iterdir()
     assert second != first and f"goes on from {second}" in capsys.readouterr().out
     train(smoke)
     assert read_json(job(smoke).receipt)["made"]["accepted"][0]["changes"] == [
-        "code of rtm.methods.imle.method changed"
+        "code of rtm.methods.imle.method:build_method changed"
     ]
     steps = [row["step"] for row in log_rows(second / "log.jsonl")]
     assert steps == sorted(set(steps))  # it went on
@@ -85,9 +91,7 @@ def test_an_unfinished_training_is_told_and_taken_over(
     job(smoke).receipt.unlink()
     shutil.rmtree(second)
     begin()
-    monkeypatch.setattr(
-        "rtm.lineage.receipts.meaning", lambda entries: meaning(entries) | {"rtm.methods.imle.method": "another sum"}
-    )
+    written_otherwise("another sum")
     told = begin()
     assert f"{second} holds an unfinished training of this seed at step 1, which is not gone on with" in told
-    assert "code of rtm.methods.imle.method changed. After a refactoring" in told
+    assert "code of rtm.methods.imle.method:build_method changed. After a refactoring" in told

@@ -1,0 +1,70 @@
+"""The verbs that show results and states: tables, figures, the page, the PDF, trainings, this machine."""
+
+import json
+
+from rtm.cli.context import Arguments, Context
+from rtm.config import schema
+from rtm.config.loading import pick
+
+
+def table(arguments: Arguments) -> None:
+    """Render a table as LaTeX, CSV and Markdown, and print it."""
+    from rtm.reports.tables import render_table
+    from rtm.reports.terminal import print_table
+
+    context, name = Context(arguments), arguments.name
+    pick(context.config.tables, name, f"table at scale {arguments.scale}")
+    if arguments.available:
+        sheet = render_table(context.config, context.layout, name, available=True)
+    else:
+        with context.recorded("table", name):
+            sheet = render_table(context.config, context.layout, name)
+    print_table(context.config, context.layout, sheet)
+
+
+def figure(arguments: Arguments) -> None:
+    """Draw a figure as PDF and PNG."""
+    from rtm.reports.figures import render_figure
+
+    context, name = Context(arguments), arguments.name
+    pick(context.config.figures, name, f"figure at scale {arguments.scale}")
+    with context.recorded("figure", name):
+        render_figure(context.config, context.layout, name)
+
+
+def report(arguments: Arguments) -> None:
+    """Put everything there is so far on one page for a browser."""
+    from rtm.reports.html import write_page
+    from rtm.training.status import statuses
+
+    context = Context(arguments)
+    runs = statuses(context.config)
+    with context.recorded("report", "index"):
+        print(write_page(context.config, context.layout, runs))
+
+
+def pdf(arguments: Arguments) -> None:
+    """Put every table and figure that is there into one PDF."""
+    from rtm.reports.pdf import compile_pdf, write_report
+
+    context = Context(arguments)
+    print(compile_pdf(write_report(context.config, context.layout)))
+
+
+def status(arguments: Arguments) -> None:
+    """Every training: its state, step, speed, time left, GPU-hours, job and loss."""
+    from rtm.cli.status import show
+
+    show(arguments.scale, arguments.watch)
+
+
+def doctor(arguments: Arguments) -> None:
+    """What works on this machine, and what to do about what does not."""
+    from rtm.cli.doctor import examine, show
+
+    show(examine(Context(arguments).config))
+
+
+def print_schema(arguments: Arguments) -> None:
+    """The JSON schema of params/, for editors; kept in params/schema.json."""
+    print(json.dumps(schema(), indent=2))

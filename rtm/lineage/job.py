@@ -1,0 +1,100 @@
+"""A job: one call of a verb, with all that it reads and makes. `rtm.pipeline.graph` builds them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+from rtm.config.experiments import Resources
+from rtm.core.layout import Layout
+
+Keeper = Literal["git", "dvc", "nobody"]
+
+
+class Stage(StrEnum):
+    FETCH = "fetch"
+    REFERENCE = "reference"
+    TRAIN = "train"
+    SAMPLE = "sample"
+    GALLERY = "gallery"
+    EVALUATE = "evaluate"
+    FOREIGN = "foreign"
+    LATENCY = "latency"
+    SUMMARY = "summary"
+    TABLE = "table"
+    FIGURE = "figure"
+    REPORT = "report"
+
+    @property
+    def is_view(self) -> bool:
+        """A view shows the files that are here, also those without a receipt; it is stale then."""
+        return self in (Stage.TABLE, Stage.FIGURE, Stage.REPORT)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a job is about. The order of the fields is the order of the parts of its name."""
+
+    dataset: str | None = None
+    network: str | None = None
+    experiment: str | None = None
+    foreign: str | None = None
+    table: str | None = None
+    figure: str | None = None
+    protocol: str | None = None
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        parts = [f"seed{value}" if key == "seed" else str(value) for key, value in values.items() if value is not None]
+        return "/".join(parts) or "index"
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    scale: str
+    root: str  # folder of its scale with a slash at the end; "" is the repository
+    stage: Stage
+    subject: Subject
+    params: Any = field(repr=False)  # JSON: the values it reads
+    entries: tuple[str, ...] = field(repr=False)  # "module" or "module:name": the code that makes the outputs
+    inputs: tuple["Job", ...] = field(repr=False)
+    outputs: tuple[Path, ...]
+    compute: Resources = field(repr=False)
+    keeper: Keeper = "dvc"  # who keeps the outputs; what nobody keeps is made again at need
+    temporary: bool = False  # made for the jobs after it, then deleted
+    volatile: tuple[Path, ...] = ()  # outputs on which only their readers depend: times, a test split
+
+    @property
+    def name(self) -> str:
+        return self.subject.name
+
+    @property
+    def id(self) -> str:
+        return f"{self.root}{self.stage}/{self.name}"
+
+    @property
+    def receipt(self) -> Path:
+        if self.temporary:
+            return self.outputs[0] / "receipt.json"  # deleted with the folder
+        return Layout(Path(self.root), Path(self.root)).receipt(self.stage, self.name)
+
+    def reads(self) -> Iterator[tuple["Job", Path]]:
+        """The jobs before it, each with the file it reads: a figure of a training reads its curve."""
+        for before in self.inputs:
+            yield before, before.volatile[0] if self.stage is Stage.FIGURE and before.volatile else before.outputs[0]
+
+    def upstream(self) -> Iterator["Job"]:
+        """All jobs it depends on and itself, each once, inputs first."""
+        seen: set[str] = set()
+
+        def walk(job: "Job") -> Iterator["Job"]:
+            for before in job.inputs:
+                if before.id not in seen:
+                    yield from walk(before)
+            seen.add(job.id)
+            yield job
+
+        return walk(self)

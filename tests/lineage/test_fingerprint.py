@@ -1,0 +1,394 @@
+"""Code by its content: what may change without a result being stale, and what may not."""
+
+import ast
+import random
+
+import pytest
+
+from rtm.config.loading import PARAMS
+from rtm.lineage import fingerprint
+from rtm.lineage.fingerprint import LEFT_OUT, PACKAGE, Code, Key
+from rtm.pipeline.graph import every_job
+
+Entries = tuple[str, ...]
+Sources = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def code() -> Code:
+    return Code.of(PACKAGE)
+
+
+@pytest.fixture(scope="module")
+def entries() -> list[Entries]:
+    """The distinct entries of all jobs."""
+    return sorted({job.entries for job in every_job(PACKAGE.parent / PARAMS).values()})
+
+
+@pytest.fixture(scope="module")
+def roots(code: Code, entries: list[Entries]) -> list[str]:
+    return [code.root(each) for each in entries]
+
+
+@pytest.fixture(scope="module")
+def reached(code: Code, entries: list[Entries]) -> list[set[Key]]:
+    return [code.keys(code._entered(each)) for each in entries]
+
+
+def with_source(code: Code, module: str, tree: ast.AST) -> Code:
+    return Code({**code.sources, module: ast.unparse(ast.fix_missing_locations(tree))}, code.files)
+
+
+def counted(code: Code) -> list[str]:
+    return [name for name in sorted(code.sources) if not code._is_left_out(name)]
+
+
+# the real package
+
+
+def test_graphs_follow_from_their_content(code: Code, entries: list[Entries], roots: list[str]) -> None:
+    graphs = [code.graph(each) for each in entries]
+    assert [graph.root for graph in graphs] == roots and all(graph.follows() for graph in graphs)
+    assert len(set(roots)) == len(entries)
+    assert code.root(entries[0][::-1]) == roots[0]
+    (graph, *_) = graphs
+    assert type(graph).of(graph.text()) == graph
+    assert not type(graph).of(graph.text().replace('"own": "', '"own": "0', 1)).follows()
+
+
+class Moved(ast.NodeTransformer):
+    """Rewrites imports for modules with new names."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.stmt]:
+        assert node.level == 0
+        return [self.moved(str(node.module), alias) for alias in node.names]
+
+    def moved(self, module: str, alias: ast.alias) -> ast.stmt:
+        if target := self.names.get(f"{module}.{alias.name}"):
+            package, _, last = target.rpartition(".")
+            return ast.ImportFrom(package, [ast.alias(last, alias.asname or alias.name)], 0)
+        return ast.ImportFrom(self.names.get(module, module), [alias], 0)
+
+    def visit_Import(self, node: ast.Import) -> ast.Import:
+        assert not any(alias.name in self.names for alias in node.names)
+        return node
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_modules_and_folders_move(code: Code, entries: list[Entries], roots: list[str], seed: int) -> None:
+    chance = random.Random(seed)
+    packages = ["rtm", "rtm.core", "rtm.core.deep", "other"]
+    names = {name: f"{chance.choice(packages)}.m{chance.randrange(16**8):x}" for name in code.sources}
+    sources = {names[name]: ast.unparse(Moved(names).visit(ast.parse(text))) for name, text in code.sources.items()}
+    left_out = [names[name] for name in code.sources if code._is_left_out(name)]
+    files = {f"else/where/{name}": digest for name, digest in code.files.items()}
+    moved = Code(sources, files, left_out)
+
+    def renamed(entry: str) -> str:
+        module, colon, name = entry.partition(":")
+        return f"else/where/{entry}" if "/" in entry else f"{names[module]}{colon}{name}"
+
+    assert [moved.root(tuple(map(renamed, each))) for each in entries] == roots
+
+
+class Undressed(ast.NodeTransformer):
+    """No docstrings and no hints of functions."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        node.returns = None
+        for argument in ast.walk(node.args):
+            if isinstance(argument, ast.arg):
+                argument.annotation = None
+        is_text = isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
+        node.body = (node.body[1:] if is_text else node.body) or [ast.Expr(ast.Constant(...))]
+        return node
+
+
+def test_comments_docstrings_and_hints_do_not_count(code: Code, entries: list[Entries], roots: list[str]) -> None:
+    bare = {name: ast.unparse(Undressed().visit(ast.parse(text))) for name, text in code.sources.items()}
+    assert [Code(bare, code.files).root(each) for each in entries] == roots
+
+
+def changeable(statement: ast.AST) -> list[ast.AST]:
+    """Constants, operators and calls that are neither hints nor docstrings."""
+    found: list[ast.AST] = []
+    for key, value in ast.iter_fields(statement):
+        for child in value if isinstance(value, list) else [value]:
+            is_text = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+            if isinstance(child, ast.AST) and key not in ("annotation", "returns") and not is_text:
+                numeric = isinstance(child, ast.Constant) and isinstance(child.value, int | float)
+                found += [child] if numeric or isinstance(child, ast.BinOp | ast.Call) else []
+                found += changeable(child)
+    return found
+
+
+def change(node: ast.AST) -> None:
+    if isinstance(node, ast.Constant):
+        node.value = 12345.678
+    elif isinstance(node, ast.BinOp):
+        node.op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+    elif isinstance(node, ast.Call):
+        node.args.append(ast.Constant(12345.678))
+
+
+def defined(statement: ast.stmt) -> set[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    return names or {str(getattr(statement, "name", ""))}
+
+
+def test_a_change_counts_for_those_that_reach_it(
+    code: Code, entries: list[Entries], roots: list[str], reached: list[set[Key]]
+) -> None:
+    chance = random.Random(0)
+    places = [
+        (module, number, place)
+        for module in counted(code)
+        for number, statement in enumerate(ast.parse(code.sources[module]).body)
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Assign)
+        for place in range(len(changeable(statement)))
+    ]
+    counts = set()
+    for module, number, place in chance.sample(places, 50):
+        tree = ast.parse(code.sources[module])
+        statement = tree.body[number]
+        change(changeable(statement)[place])
+        keys = {(module, name) for name in defined(statement)}
+        expected = [bool(keys & each) for each in reached]
+        now = with_source(code, module, tree)
+        changed = [now.root(each) != root for each, root in zip(entries, roots, strict=True)]
+        assert changed == expected, (keys, ast.unparse(statement))
+        counts.add(sum(expected))
+    assert len(counts) > 5  # some count for none, some for many
+
+
+class Renamed(ast.NodeTransformer):
+    """Renames a function of a module, in it and where others use it."""
+
+    def __init__(self, module: str, name: str, own: bool) -> None:
+        self.module, self.name, self.own = module, name, own
+        self.aliases: set[str] = set()
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
+        for alias in node.names:
+            if node.module == self.module and alias.name == self.name:
+                alias.name, alias.asname = "renamed_here", alias.asname or self.name
+            if f"{node.module}.{alias.name}" == self.module:
+                self.aliases.add(alias.asname or alias.name)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        if self.own and node.name == self.name:
+            node.name = "renamed_here"
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        if self.own and node.id == self.name:
+            node.id = "renamed_here"
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id in self.aliases and node.attr == self.name:
+            node.attr = "renamed_here"
+        return node
+
+
+def is_only(tree: ast.Module, name: str) -> bool:
+    """Whether a name is a function of the module and nothing else in it."""
+    parts = list(ast.walk(tree))
+    others = [part for part in parts if isinstance(part, ast.arg) and part.arg == name]
+    stored = [
+        part for part in parts if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)
+    ]
+    defined = [part for part in parts if isinstance(part, ast.FunctionDef | ast.ClassDef) and part.name == name]
+    return not others and not stored and len(defined) == 1
+
+
+def test_a_function_is_renamed(code: Code, entries: list[Entries], roots: list[str], reached: list[set[Key]]) -> None:
+    chance = random.Random(0)
+    trees = {module: ast.parse(code.sources[module]) for module in counted(code)}
+    functions = [
+        (module, node.name)
+        for module, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("__") and is_only(tree, node.name)
+        if any((module, node.name) in each for each in reached)
+    ]
+    for module, name in chance.sample(functions, 6):
+        sources = {
+            each: ast.unparse(Renamed(module, name, each == module).visit(ast.parse(text))) if name in text else text
+            for each, text in code.sources.items()
+        }
+        now = Code(sources, code.files)
+        wanted = {f"{module}:{name}": f"{module}:renamed_here"}
+        assert [now.root([wanted.get(entry, entry) for entry in each]) for each in entries] == roots, (module, name)
+
+
+def test_a_local_variable_is_renamed(code: Code, entries: list[Entries], roots: list[str]) -> None:
+    chance, renamed = random.Random(0), 0
+    for module in chance.sample(counted(code), 30):
+        tree = ast.parse(code.sources[module])
+        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+            renamed += rename_locals(function)
+        if renamed:
+            now = with_source(code, module, tree)
+            assert [now.root(each) for each in entries] == roots, module
+    assert renamed > 30
+
+
+def rename_locals(function: ast.FunctionDef) -> int:
+    """Give new names to variables that are only assigned and read in the function itself."""
+    parts = list(ast.walk(function))
+    if any(isinstance(part, ast.Global | ast.Nonlocal | ast.Import | ast.ImportFrom | ast.ClassDef) for part in parts):
+        return 0
+    if any(isinstance(part, ast.Name) and part.id in fingerprint._SEES_LOCALS for part in parts):
+        return 0
+    kept = {part.arg for part in parts if isinstance(part, ast.arg)}
+    kept |= {part.name for part in parts if isinstance(part, ast.FunctionDef)}
+    stored = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)} - kept
+    for part in parts:
+        if isinstance(part, ast.Name) and part.id in stored:
+            part.id = f"{part.id}_by_another_name"
+    return len(stored)
+
+
+# small packages
+
+
+def root(sources: Sources, *entries: str) -> str:
+    return Code({"rtm": "", **{f"rtm.{name}": text for name, text in sources.items()}}).root(entries or ("rtm.a:f",))
+
+
+def test_definitions_of_one_name_that_swap_modules() -> None:
+    user = "from rtm.b import g\nfrom rtm.c import g as h\ndef f(x):\n    return g(x) - h(x)\n"
+    one, other = "def g(x):\n    return x\n", "def g(x):\n    return 2 * x\n"
+    assert root({"a": user, "b": one, "c": other}) != root({"a": user, "b": other, "c": one})
+    both = "from rtm import b, c\ndef f(x):\n    return b.g(x) - c.g(x)\n"
+    assert root({"a": both, "b": one, "c": other}) == root({"a": user, "b": one, "c": other})
+    assert root({"a": both, "b": other, "c": one}) != root({"a": both, "b": one, "c": other})
+
+
+def test_a_definition_moves_to_another_module() -> None:
+    apart = {"a": "from rtm.b import g\ndef f():\n    return g()\n", "b": "X = 3\ndef g():\n    return X\n"}
+    assert root(apart) == root({"a": "X = 3\ndef g():\n    return X\ndef f():\n    return g()\n"})
+    inside = "def f():\n    from rtm.b import g\n    return g()\n"
+    assert root(apart) == root({**apart, "a": inside})
+    assert root(apart) == root({**apart, "a": "import rtm.b\ndef f():\n    return rtm.b.g()\n"})
+    assert root(apart) == root(
+        {**apart, "a": "from rtm import c\ndef f():\n    return c.g()\n", "c": "from rtm.b import g"}
+    )
+
+
+CYCLE = (
+    "def f(n):\n    return g(n) + h(n)\ndef g(n):\n    return n and {0}(n - 1)\ndef h(n):\n    return n or {1}(n - 1)\n"
+)
+
+
+def test_definitions_that_use_each_other() -> None:
+    """The names of a cycle do not matter, what it does does."""
+    ways = {root({"a": CYCLE.format(one, other)}) for one in "fgh" for other in "fgh"}
+    assert len(ways) == 9
+    renamed = CYCLE.format("q", "g").replace("h(n", "q(n")
+    assert root({"a": renamed}) == root({"a": CYCLE.format("h", "g")})
+    even = "def f(n):\n    return not n or g(n - 1)\ndef g(n):\n    return not n or f(n - 1)\n"
+    split = {
+        "a": "from rtm.b import g\n" + even.split("def g")[0],
+        "b": "from rtm.a import f\ndef g" + even.split("def g")[1],
+    }
+    assert root({"a": even}) == root(split)
+    assert root({"a": even}) != root({"a": even.replace("f(n - 1)", "f(n - 2)")})
+    chain = "def f(n):\n    return {0}(n)\ndef g(n):\n    return {1}(n)\ndef h(n):\n    return {2}(n)\nX = 1\n"
+    assert root({"a": chain.format("g", "h", "f")}) != root({"a": chain.format("g", "h", "X")})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def f():\n    x = 1\n    return x", "def f():\n    y: int = 1\n    return y"),
+        ("def f(s):\n    return [x for x in s]", "def f(s):\n    return [y for y in s]"),
+        ("def f():\n    x = 1\n    return lambda: x", "def f():\n    y = 1\n    return lambda: y"),
+        ("def f():\n    g = 1\n    return g\ndef g(): pass", "def f():\n    x = 1\n    return x"),
+        ("import numpy as np\ndef f():\n    return np.ones(1)", "import numpy\ndef f():\n    return numpy.ones(1)"),
+        ("from math import pi\ndef f():\n    return pi", "def f():\n    import math\n    return math.pi"),
+        ("def f():\n    try: pass\n    except E as e: e()", "def f():\n    try: pass\n    except E as x: x()"),
+        ("X: int = 1\ndef f():\n    return X", "Y = 1\ndef f():\n    return Y"),
+        ("from rtm.core.errors import E\ndef f(): return E", "from rtm.core import errors\ndef f(): return errors.E"),
+        ("class C:\n    def m(self): C\ndef f(): return C", "class D:\n    def m(self): D\ndef f(): return D"),
+    ],
+)  # fmt: skip
+def test_the_same(before: str, after: str) -> None:
+    others = {"core.errors": "class E: pass"}
+    assert root({"a": before, **others}) == root({"a": after, **others})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def f(x):\n    return x", "def f(y):\n    return y"),  # may be passed by name
+        ("def f(s):\n    a, b = s\n    return a - b", "def f(s):\n    a, b = s\n    return b - a"),
+        ("g = 2\ndef f():\n    return g", "g = 2\ndef f():\n    g = g\n    return g"),
+        ("def f():\n    x = 1\n    return locals()", "def f():\n    y = 1\n    return locals()"),
+        ("def f():\n    x = 1\n    return eval('x')", "def f():\n    y = 1\n    return eval('x')"),
+        ("def f():\n    class C:\n        x = 1\n    return C", "def f():\n    class C:\n        y = 1\n    return C"),
+        ("X = 1\ndef f():\n    global X\n    X = 2", "X = 1\ndef f():\n    X = 2"),
+        (
+            "def f():\n    x = 1\n    def g():\n        nonlocal x\n        x = 2\n    g()\n    return x",
+            "def f():\n    x = 1\n    def g():\n        x = 2\n    g()\n    return x",
+        ),
+        ("x = 1\nclass C:\n    x = x\ndef f(): return C", "x = 2\nclass C:\n    x = x\ndef f(): return C"),
+        ("x = 1\ndef f(s): return [x for x in s] + x", "x = 2\ndef f(s): return [x for x in s] + x"),
+        ("x = 1\ndef f(s): return [x for y in x]", "x = 1\ndef f(s): return [y for y in x]"),
+        ("from math import pi as x\ndef f(): return x", "from math import tau as x\ndef f(): return x"),
+        ("def f(a):\n    return a.x", "def f(a):\n    return a.y"),
+        ("def f(a):\n    return a(x=1)", "def f(a):\n    return a(y=1)"),
+        ("def f(): return max", "def max(): pass\ndef f(): return max"),
+        ("X, Y = 1, 2\ndef f(): return X", "X, Y = 1, 2\ndef f(): return Y"),
+        ("def f(x): return lambda y: x", "def f(x): return lambda y: y"),
+        ("def f(x):\n    match x:\n        case [a, b]: a()", "def f(x):\n    match x:\n        case [a, b]: b()"),
+        ("def f(c):\n    if c: from math import pi as x\n    else: from math import tau as x\n    return x",
+         "def f(c):\n    if c: from math import tau as x\n    else: from math import pi as x\n    return x"),
+        ("class f(NamedTuple):\n    x: int", "class f(NamedTuple):\n    x: str"),
+        ("from rtm.core.errors import E\ndef f(): return E", "from rtm.core.errors import F\ndef f(): return F"),
+    ],
+)  # fmt: skip
+def test_not_the_same(before: str, after: str) -> None:
+    others = {"errors": "class E: pass\nclass F: pass"}
+    assert root({"a": before, **others}) != root({"a": after, **others})
+
+
+def test_a_module_as_a_value_counts_whole() -> None:
+    user = "from rtm import b\ndef f(name):\n    return getattr(b, name)\n"
+    assert root({"a": user, "b": "X = 1\nY = 2\n"}) != root({"a": user, "b": "X = 1\nY = 3\n"})
+    assert root({"a": user, "b": "X = 1\nY = 2\n"}) != root({"a": user, "b": "X = 1\nZ = 2\n"})
+    one = "from rtm import b\ndef f():\n    return b.X\n"
+    assert root({"a": one, "b": "X = 1\nY = 2\n"}) == root({"a": one, "b": "X = 1\nY = 3\n"})
+
+
+def test_what_runs_on_import_counts_for_who_uses_a_module() -> None:
+    user = "from rtm.b import X\ndef f():\n    return X\n"
+    assert root({"a": user, "b": "X = []\n"}) != root({"a": user, "b": "X = []\nX.append(1)\n"})
+    registry = "KNOWN = []\ndef register(f):\n    KNOWN.append(f)\nX = 1\n@register\ndef g():\n    return {}\n"
+    assert root({"a": user, "b": registry.format(1)}) != root({"a": user, "b": registry.format(2)})
+
+
+def test_names_that_lead_through_packages() -> None:
+    user = "from rtm.p import g\ndef f():\n    return g()\n"
+    package = {"p": "from .q import g\n", "p.q": "from ..r import X\ndef g():\n    return X\n", "r": "X = 1\n"}
+    assert root({"a": user, **package}) == root({"a": "def g():\n    return X\nX = 1\ndef f():\n    return g()\n"})
+    lazy = {"p": "def __getattr__(name):\n    from rtm import q\n    return getattr(q, name)\n"}
+    assert root({"a": user, **lazy, "q": "g = 1"}) != root({"a": user, **lazy, "q": "g = 2"})
+
+
+def test_an_entry_that_is_not_there() -> None:
+    with pytest.raises(KeyError, match=r"rtm\.a defines no g"):
+        root({"a": "def f(): pass"}, "rtm.a:g")
+
+
+def test_what_is_left_out_is_there(code: Code) -> None:
+    assert set(LEFT_OUT) <= code.sources.keys()

@@ -1,0 +1,63 @@
+"""The rooms are layers: a lower one never imports a higher one, lazily or for types neither, and nothing goes round."""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+ROOMS = (
+    *("core", "config", "data", "models", "metrics", "methods"),
+    *("lineage", "pipeline", "training", "reports", "cli"),
+)
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((ROOT / "rtm").rglob("*.py"))
+}
+
+
+def imported(module: str, path: Path) -> Iterator[str]:
+    """Modules of rtm/ that a module imports anywhere in its text."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{module}: write the whole name of {node.module}"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in MODULES else str(node.module) for name in names if node.module in MODULES)
+
+
+IMPORTS = {module: set(imported(module, path)) - {module} for module, path in MODULES.items()}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1]
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.count(".")])
+def test_a_room_imports_lower_rooms_only(module: str) -> None:
+    if module == "rtm.__main__":
+        return
+    too_high = {
+        used for used in IMPORTS[module] if used != "rtm" and ROOMS.index(room(used)) > ROOMS.index(room(module))
+    }
+    assert not too_high
+
+
+def test_no_import_goes_round() -> None:
+    try:
+        TopologicalSorter(IMPORTS).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_the_core_is_compact() -> None:
+    """The design's limits: a room that grows past them is split, or pays with a deletion or a library."""
+    lines = dict.fromkeys(ROOMS, 0)
+    for module, path in MODULES.items():
+        if module.count(".") and module != "rtm.__main__":
+            lines[room(module)] += len(path.read_text().splitlines())
+    assert max(lines.values()) < 2500
+    assert sum(lines[name] for name in ("core", "models", "methods", "training")) < 4000
