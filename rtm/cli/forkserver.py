@@ -82,7 +82,7 @@ def _receive(connection: socket.socket) -> int | None:
 
 def serve(path: str, run: Callable[[], None]) -> None:
     """Answer calls at a socket: each worker becomes the caller and runs `run`, the command line."""
-    from rtm.core.versions import PRELOADED
+    from rtm.lineage.versions import PRELOADED
 
     imported = _times()
     for module in MODULES:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from rtm.core.versions import loaded_versions
+from rtm.lineage.versions import loaded_versions
 
 COMPARED = ("torch", "faiss-gpu", "faiss-cpu", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
 

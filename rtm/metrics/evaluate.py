@@ -17,7 +17,6 @@ from rtm.core.devices import best_device
 from rtm.core.errors import UserError
 from rtm.core.files import atomic, digest, reading, write_json
 from rtm.core.layout import Layout
-from rtm.core.versions import loaded_versions
 from rtm.data.datasets import Images
 from rtm.metrics.features import DigitsExtractor, Extractor, FeatureSet, extract
 from rtm.metrics.fid import Statistics, frechet_distance
@@ -182,7 +181,6 @@ def write_metrics(config: Config, layout: Layout, experiment: Experiment, protoc
             "checkpoint_sha256": digest(layout.checkpoint(experiment.name, seed)),
             "reference_sha256": digest(reference),
             "extractors": real.extractors,
-            "versions": loaded_versions(__name__),
         },
     }
     write_json(layout.metrics(experiment.name, protocol_name, seed), written)

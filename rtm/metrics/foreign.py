@@ -9,7 +9,6 @@ from rtm.core.devices import best_device
 from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all, write_json
 from rtm.core.layout import Layout
-from rtm.core.versions import loaded_versions
 from rtm.metrics.evaluate import BATCH, ImageSet, check_count, features_of, load_extractors, measure
 from rtm.metrics.features import extract
 from rtm.metrics.images import Pictures, load_images
@@ -51,7 +50,7 @@ def evaluate_images(
         "found": len(images),
         "samples": required,
         "metrics": measured.metrics,
-        "provenance": {"extractors": real.extractors, "versions": loaded_versions(__name__)},
+        "provenance": {"extractors": real.extractors},
     }
     if resamples:
         result["intervals"] = intervals(

@@ -61,10 +61,33 @@ def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
     results = (job for job in graph.values() if job.stage is not Stage.REPORT)
     outputs = {str(path): (job.root, path.suffix) for job in results for path in job.outputs}
     places = {(root + path.removeprefix(root).split("/")[0] + "/", suffix) for path, (root, suffix) in outputs.items()}
-    for argument in arguments:
+    words = list(arguments)
+    for place, argument in enumerate(words):
+        if meant := _meant(graph, argument, words[:place]):
+            raise UserError(f"{argument} is no target of Snakemake; {meant}.")
         looks = any(suffix and argument.startswith(folder) and argument.endswith(suffix) for folder, suffix in places)
         if looks and argument not in outputs:
             raise UserError(f"Nothing makes {argument}{_suggested(argument, outputs)}.")
+
+
+RULE_OPTIONS = ("-R", "-U", "-O", "--forcerun", "--until", "--omit-from", "--allowed-rules", "--set-", "--config", "-C")
+
+
+def _meant(graph: Mapping[str, Job], word: str, before: list[str]) -> str | None:
+    """What somebody wants who types the name of a scale, stage, table, figure, experiment, dataset or network."""
+    option = next((each for each in reversed(before) if each.startswith("-")), "")
+    if option != "--" and option.startswith(RULE_OPTIONS):
+        return None
+    named = [job for job in graph.values() if word in (job.subject.name, job.subject.experiment)]
+    if word == "paper":
+        return "`snakemake all` makes everything of the paper"
+    if word in list(Stage):
+        example = next(job for job in graph.values() if job.stage == word)
+        return f"it is a step, so name a file that it makes, for example {example.outputs[0]}"
+    if not named:
+        return None
+    last = [job for job in named if job.stage in (Stage.TABLE, Stage.FIGURE, Stage.SUMMARY, Stage.FETCH)] or named
+    return f"you may mean {' or '.join(dict.fromkeys(str(job.outputs[0]) for job in last))}"
 
 
 def _targets(graph: Mapping[str, Job]) -> dict[str, None]:

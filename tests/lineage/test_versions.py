@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-from rtm.core import versions
-from rtm.core.versions import loaded_versions
+from rtm.lineage import versions
+from rtm.lineage.versions import loaded_versions
 
 STAGES = """
 import importlib, json, sys
 from pathlib import Path
-from rtm.core.versions import PRELOADED, loaded_versions
+from rtm.lineage.versions import PRELOADED, loaded_versions
 if sys.argv[1] == "preloaded":
     from rtm.cli.forkserver import MODULES
     for module in MODULES:
