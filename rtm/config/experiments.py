@@ -21,6 +21,7 @@ class Source(Strict):
     file: str | None = None  # its name in downloads/, where the address does not end with it
     md5: MD5 | None = None  # where published; otherwise the sha256 at first sight counts
     sha256: SHA256 | None = None
+    size: Count | None = None  # bytes, where published: a server that sends more is left
 
     @property
     def origin(self) -> str:
@@ -40,6 +41,13 @@ class Source(Strict):
         return self
 
 
+class Split(Strict):
+    """Images of a dataset that no training sees."""
+
+    count: Count
+    sha256: SHA256 | None = None  # of the prepared test_images.npy
+
+
 class Dataset(Strict):
     title: str
     kind: Literal["digits", "cifar10", "images"]  # embedded; CIFAR's batches; a folder or archive of images
@@ -51,8 +59,15 @@ class Dataset(Strict):
     resize: Literal["bilinear", "lanczos", "none"] = "none"
     sources: tuple[Source, ...] = ()  # tried in this order
     sha256: SHA256 | None = None  # of the prepared images.npy: what the results stand on
+    test: Split | None = None  # prepared beside it, for comparisons with images that were not trained on
     licence: str
     citation: str
+
+    @model_validator(mode="after")
+    def _has_a_test_split(self) -> "Dataset":
+        if self.test and self.kind != "cifar10":
+            raise ValueError("test is for kind cifar10 alone, whose archive has a test split")
+        return self
 
 
 class Options(Strict):

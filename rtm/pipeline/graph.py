@@ -159,9 +159,12 @@ class _Builder:
     def dataset(self, name: str) -> Job:
         dataset, images = self.config.params.datasets[name], self.layout.images(name)
         outputs = [images, images.with_name("labels.npy")] if dataset.classes else [images]
+        test = self.layout.test_images(name)
+        aside = (test, test.with_name("test_labels.npy")) if dataset.test else ()
         read = dataset.model_dump(mode="json", exclude={"title", "sources", "licence", "citation"})
         subject, entries = Subject(dataset=name), ("rtm.data.prepare:prepare",)
-        return self.add(Stage.FETCH, subject, read, entries, [], outputs, keeper="dvc", shared=True)
+        made = [*outputs, *aside]
+        return self.add(Stage.FETCH, subject, read, entries, [], made, keeper="dvc", shared=True, volatile=aside)
 
     def network(self, name: str) -> Job:
         file = NETWORKS.get(name, name)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from support import PARAMS
 
 from rtm.config import Config, Experiment, load
 from rtm.data.datasets import Images
@@ -15,7 +16,6 @@ from rtm.methods.registry import build_method
 from rtm.models.digits import DigitClassifier
 from rtm.pipeline.graph import jobs
 from rtm.training.loop import Run
-from support import PARAMS
 
 
 def experiment(name: str, **training: object) -> Experiment:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from support import ROOT, TESTS
 
 REAL = ("core", "config", "lineage", "pipeline")  # rooms, and modules of others
