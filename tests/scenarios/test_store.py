@@ -4,7 +4,6 @@ import json
 import shutil
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +51,10 @@ def forget(repository: Repository) -> None:
         shutil.rmtree(repository.folder / folder, ignore_errors=True)
 
 
+def ids(repository: Repository) -> list[str]:
+    return [line.split()[0] for line in repository.run("rtm", "store").splitlines()[:-1]]
+
+
 def receipt(repository: Repository, job: str) -> Any:
     return json.loads((repository.folder / f"lineage/{job}.json").read_text())
 
@@ -76,8 +79,7 @@ def test_a_renamed_experiment_is_not_trained(repository: Repository, moved: bool
     dry = repository.run("snakemake", "-n", "--", target)
     assert "1 result would come from the store." in dry and "\nrule train:" not in dry
     assert moved or not (here / "checkpoints/renamed").exists()
-    told = repository.snakemake(target)
-    assert f"train/renamed/seed0 comes from the store, made as {'train/renamed' if moved and not stored else 'train'}" in told
+    assert "train/renamed/seed0 comes from the store, made as train/" in repository.snakemake(target)
     assert trained(repository) == NOTHING
     assert (here / "checkpoints/renamed/seed0.safetensors").read_bytes() == bytes_before
     assert repository.planned(target) == NOTHING
@@ -100,7 +102,8 @@ def test_a_parameter_set_back_brings_its_result_back(repository: Repository) -> 
     signed = receipt(repository, TRAINED)
     assert signed["made"] == made["made"] and signed["from"]["job"] == TRAINED
     repository.change("experiments", deepen)  # and what stood there is kept as well
-    assert "comes from the store" in repository.run("rtm", "train", "cifar10_imle_rtm", "--seed", "0", "--scale", "paper")
+    train = ("rtm", "train", "cifar10_imle_rtm", "--seed", "0", "--scale", "paper")
+    assert "comes from the store" in repository.run(*train)
     assert repository.ran() == NOTHING
 
 
@@ -143,8 +146,7 @@ def test_changed_code_is_not_served_until_it_is_accepted(repository: Repository)
     (repository.folder / f"lineage/{TRAINED}.json").unlink()
     edit_code(repository)
     assert "from the store" not in repository.run("snakemake", "-n", "--", WEIGHTS)
-    for line in ("celebahq_imle_rtm/seed0",):
-        repository.run("rtm", "lineage", "accept", f"train/{line}", "--reason", "the same sum")
+    repository.run("rtm", "lineage", "accept", "train/celebahq_imle_rtm/seed0", "--reason", "the same sum")
     assert "1 result would come from the store." in repository.run("snakemake", "-n", "--", WEIGHTS)
     repository.snakemake(WEIGHTS)
     assert repository.ran() == NOTHING and repository.planned(WEIGHTS) == NOTHING
@@ -187,14 +189,13 @@ def test_gc_keeps_what_a_branch_needs(repository: Repository) -> None:
     repository.snakemake(WEIGHTS)
     repository.commit("deeper")
     repository.run("git", "checkout", "-q", "main")
-    repository.change("experiments", lambda entries: entries["cifar10_imle_rtm"].update(mapper="mlp8_norm"))
+    repository.change("experiments", lambda entries: entries["cifar10_imle_rtm"].update(mapper="rtm_8_2"))
     repository.snakemake(WEIGHTS)
     repository.run("git", "checkout", "-q", "main", "--", ".")
-    kept = repository.run("rtm", "store").splitlines()
-    listed = repository.run("rtm", "store", "gc")
-    assert "1 of " in listed and repository.run("rtm", "store").splitlines() == kept
+    kept = ids(repository)
+    assert f"1 of {len(kept)} results" in repository.run("rtm", "store", "gc") and ids(repository) == kept
     assert "1 results removed" in repository.run("rtm", "store", "gc", "--yes")
-    assert len(repository.run("rtm", "store").splitlines()) == len(kept) - 1
+    assert set(ids(repository)) < set(kept) and len(ids(repository)) == len(kept) - 1
     for mapper in (deepen, set_back):  # both are needed, and still there
         repository.ran()
         forget(repository)
