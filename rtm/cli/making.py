@@ -7,6 +7,7 @@ from rtm.cli import data as data_cli
 from rtm.cli.context import Arguments, Context
 from rtm.config.loading import pick
 from rtm.core.errors import UserError
+from rtm.lineage.environment import environment
 from rtm.lineage.receipts import Ledger
 from rtm.pipeline.graph import jobs
 
@@ -143,13 +144,14 @@ def _evaluate_images(context: Context, arguments: Arguments) -> None:
         arguments.memorisation,
         arguments.held_out,
     )
+    measured["provenance"]["environment"] = environment(["rtm.metrics.foreign"])
     print(json.dumps(measured, indent=2))
 
 
 def latency(arguments: Arguments) -> None:
     """Time the generator and count its parameters."""
     from rtm.core.files import write_json
-    from rtm.models.sampling import measure_latency
+    from rtm.metrics.latency import measure_latency
 
     context = Context(arguments)
     experiment = context.experiment(arguments.experiment)

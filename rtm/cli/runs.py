@@ -14,8 +14,8 @@ from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import Ledger, run_folder
 from rtm.lineage.store import Store
 from rtm.pipeline.graph import every_job
+from rtm.reports.status import duration, short
 from rtm.training.runs import book_of, is_trained, only_one
-from rtm.training.status import duration, short
 from rtm.training.unfinished import step_of
 
 USAGE = """\

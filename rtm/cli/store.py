@@ -14,7 +14,7 @@ from rtm.lineage.receipts import Ledger
 from rtm.lineage.remote import CODE, INDEX, OBJECTS
 from rtm.lineage.store import DVC, KINDS, SWITCH, Entry, Shelf, Store, address
 from rtm.pipeline.graph import every_job, find
-from rtm.training.status import duration
+from rtm.reports.status import duration
 
 USAGE = """\
 rtm store                     every result in the store: what it was made as, its age and size, and where it is

@@ -18,7 +18,6 @@ from typing import IO, Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -58,9 +57,9 @@ def convert(name: str, found: Path, path: Path) -> None:
     """Write the tensors of a source, known by its sha256, to `path`."""
     source = NETWORKS[name].source_of(found)
     tensors = {name: tensor.contiguous() for name, tensor in source.read(found).items()}
-    told = {"source": source.url or source.package, "sha256": source.sha256}
+    origin = {"source": source.url or source.package, "sha256": source.sha256}
     with atomic(path) as file:
-        file.write(save(tensors, metadata={"rtm": json.dumps(told, sort_keys=True)}))
+        file.write(save(tensors, metadata={"rtm": json.dumps(origin, sort_keys=True)}))
     if source.lacks:
         address = NETWORKS[name].sources[0].url
         print(f"rtm: {path} is without {source.lacks}, which only {address} has.", file=sys.stderr)
@@ -71,13 +70,6 @@ def load_network(path: Path) -> Tensors:
     if not path.exists():
         raise UserError(f"{path} is missing; get it with `rtm fetch {path.stem}`.")
     return load_file(path)
-
-
-def described(path: Path) -> dict[str, str]:
-    """Where the file's tensors come from."""
-    with safe_open(path, "pt") as file:
-        told: dict[str, str] = json.loads(file.metadata()["rtm"])
-    return told
 
 
 def _state_dict(path: Path) -> Tensors:

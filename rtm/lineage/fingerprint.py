@@ -28,7 +28,8 @@ LEFT_OUT = (
     "rtm.core.files",  # how files are read and written
     "rtm.core.layout",  # where files are
     "rtm.lineage",  # what runs again
-    "rtm.methods.registry",  # which module trains: a job names it as an entry
+    "rtm.methods.registry",  # which class trains: a job names it as an entry
+    "rtm.models.registry",  # which mapper and generator are built: entries too
     "rtm.pipeline",  # what depends on what: parts of a receipt
     "rtm.core.progress",  # what is shown on the way
     "rtm.training.runs",  # the books of trainings

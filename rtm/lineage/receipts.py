@@ -25,6 +25,7 @@ from typing import Any
 from rtm.core.errors import UserError
 from rtm.core.files import UNREADABLE, checkpoint_metadata, digest, making, read_json, write_json, write_text
 from rtm.core.layout import Layout, saved_states
+from rtm.lineage.environment import environment
 from rtm.lineage.equivalence import Comparison, Line, Pair, read_lines, smallest
 from rtm.lineage.fingerprint import Graph, present
 from rtm.lineage.job import Job, Stage
@@ -341,6 +342,7 @@ def recorded(job: Job) -> Iterator[Recording]:
         "gpu_hours": round(seconds / 3600 * job.compute.gpus, 3),
         "time": _now(),
         "revision": _revision(),
+        "environment": environment(job.entries),
         **({"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}),
         **recording.facts,
     }

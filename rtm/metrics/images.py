@@ -23,7 +23,7 @@ class Pictures(Protocol):
 
 
 def load_images(path: Path) -> Pictures:
-    """The images at `path`; what is wrong with them is told with the name of the file."""
+    """The images at `path`; an error names the file that is wrong."""
     if path.is_dir():
         return _Folder(path)
     if not path.exists():
@@ -34,10 +34,14 @@ def load_images(path: Path) -> Pictures:
 
 
 class _Folder:
-    """PNG, JPEG, ... in the order of their names; the headers are checked at once, the rest when it is read."""
+    """PNG, JPEG, ... in the order of their names; the headers are checked at once, the rest when it is read.
+
+    Hidden files and folders, as thumbnails and checkpoints of editors are, do not count.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        found = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        self.paths = sorted(path for path in found if not _is_hidden(path.relative_to(folder)))
         if not self.paths:
             raise UserError(f"{folder} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}).")
         first, (width, height) = self.paths[0].name, _header(self.paths[0])
@@ -50,6 +54,10 @@ class _Folder:
 
     def __getitem__(self, rows: slice, /) -> NDArray[np.uint8]:
         return np.stack([_pixels(path) for path in self.paths[rows]])
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _header(path: Path) -> tuple[int, int]:
@@ -93,6 +101,8 @@ class _Array:
             raise UserError(f"{path} has the shape {array.shape}; images are (N, H, W, 3) or (N, 3, H, W), in colour.")
         if array.dtype != np.uint8 and not np.issubdtype(array.dtype, np.floating):
             raise UserError(f"{path} holds {array.dtype}; save uint8, or floats from 0 to 1.")
+        if array.dtype == np.uint8 and not any(image.max() > 1 for image in array):
+            raise UserError(f"{path} holds only 0 and 1 as uint8, which is black; save 0 to 255, or floats.")
         self.array = array
 
     def __len__(self) -> int:

@@ -54,7 +54,7 @@ def membership(
     arrays = [distances.as_array(real, "real"), distances.as_array(fake, "fake")]
     _check(arrays, k)
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    edge = distances.edge_for(where)
+    edge = distances.EDGE[where.type]
     reals, fakes = (-(-len(array) // edge) for array in arrays)
     total = reals * (reals + 1) // 2 + fakes * (fakes + 1) // 2 + reals * fakes
     with torch.inference_mode(), distances.full_precision(), progress("precision and recall", total) as report:
@@ -85,12 +85,10 @@ class _Counter:
 
 def smallest(rows: Ints, values: Floats, count: int, k: int) -> Floats:
     """The k smallest values of each row, in order, (count, k); infinity where there are fewer."""
-    order = np.lexsort((values, rows))
-    rows, values = rows[order], values[order]
-    starts = np.searchsorted(rows, np.arange(count))
-    rank = np.arange(len(rows)) - starts[rows]
+    order, rank = distances.ranked(rows, values)
+    first = order[rank < k]
     table = np.full((count, k), np.inf)
-    table[rows[rank < k], rank[rank < k]] = values[rank < k]
+    table[rows[first], rank[rank < k]] = values[first]
     return table
 
 
@@ -123,18 +121,20 @@ def _near(points: Points, i: slice, j: slice, best: Floats) -> Pairs:
     values = distances.tile(points, points, i, j)
     limit = best[:, -1].copy()
     if i == j:
-        limit[i] = np.minimum(limit[i], _first_limit(points, i, values, k))
+        values.fill_diagonal_(-torch.inf)
+        if k < len(values):  # otherwise there are too few others in this tile
+            limit[i] = np.minimum(limit[i], distances.kth_bound(points, points, i, i, values, k))
         values.masked_fill_(torch.ones_like(values, dtype=torch.bool).tril_(), -torch.inf)
     reach = distances.threshold(points, limit)
     mask = (values >= reach[i, None]) | (values >= reach[None, j])
     pairs = distances.select(points, points, i, j, values, mask)
     many = values.numel() // 64 + 2 * k * sum(values.shape)
     for sharpen in (distances.refine, distances.exact):
-        if len(pairs) > many:
+        if len(pairs.rows) > many:
             limit = _merged(best, pairs)[:, -1]
             pairs = sharpen(points, points, pairs.where(pairs.low <= np.maximum(limit[pairs.rows], limit[pairs.cols])))
     best[:] = _merged(best, pairs)
-    return _nearer(Pairs.join([pairs, pairs.swapped()]), best)
+    return _nearer(Pairs.join([pairs, pairs._replace(rows=pairs.cols, cols=pairs.rows)]), best)
 
 
 def _merged(best: Floats, pairs: Pairs) -> Floats:
@@ -146,14 +146,6 @@ def _merged(best: Floats, pairs: Pairs) -> Floats:
     merged = best.copy()
     merged[rows] = np.sort(np.concatenate([best[rows], new], axis=1), axis=1)[:, : best.shape[1]]
     return merged
-
-
-def _first_limit(points: Points, i: slice, values: Tensor, k: int) -> Floats:
-    """An upper bound of each k-th distance, from the k nearest in the diagonal tile."""
-    chosen = values.fill_diagonal_(-torch.inf).topk(min(k, len(values)), dim=1)
-    cols = chosen.indices.cpu().numpy() + i.start
-    high = -2 * chosen.values.cpu().numpy().astype(np.float64) + 2 * (points.margin[i, None] + points.margin[cols])
-    return high.max(axis=1) * points.scale**2 if high.shape[1] == k else np.full(len(values), np.inf)
 
 
 def _members(
@@ -185,7 +177,7 @@ def _settled(real: Points, fake: Points, pairs: Pairs, real_radii: Floats, fake_
     """Sharpen the pairs whose enclosure holds a radius, until none is left in doubt."""
     many = 1 + len(np.unique(pairs.rows)) * len(np.unique(pairs.cols)) // 64
     for sharpen in (distances.refine, distances.exact):
-        open_ = np.zeros(len(pairs), bool)
+        open_ = np.zeros(len(pairs.rows), bool)
         for radii in (real_radii[pairs.rows], fake_radii[pairs.cols]):
             open_ |= (pairs.low <= radii) & (radii <= pairs.high)
         if sharpen is distances.exact or open_.sum() > many:

@@ -27,6 +27,7 @@ from rtm.pipeline.graph import LIGHT, every_job
 from rtm.pipeline.slurm import Queued, comment, keep_polling, queued, refuse_impossible
 
 MARKS = Path(".snakemake/rtm")
+REDO = 1.0  # GPU-hours of finished trainings that a plan may repeat without being asked to
 NAMES = [each.name for each in fields(Subject)]  # of wildcards
 FETCHING = ("dataset", "network")  # two rules of one stage, because their outputs differ
 Flag = Callable[[str], str]  # Snakemake's `ancient`
@@ -39,11 +40,11 @@ class Plan:
         self.graph, self.ledger = every_job(), Ledger()
         self.workflow, self.ancient, self.site = workflow, ancient, site  # the last from a profile's `config`
         self.mark: Path | None = None
-        self.told: set[str] = set()
         self.store = Store(self.ledger)
         self.asked: set[str] = set()  # jobs that the store was asked for
         self.served = 0
         self.coming: set[str] = set()  # in a dry run: files that would come from it
+        self.redone: dict[str, float] = {}  # finished trainings that would run again, with their hours
         atexit.register(self.ledger.hashes.save)
         keep_polling()
 
@@ -73,7 +74,7 @@ class Plan:
                 return self._ancient(inputs)
             self._refuse_lost(job)
             self._refuse_impossible(job)
-            self._tell(job)
+            self._redo(job)
             for path in job.outputs:
                 unprotect(path)
             return {**inputs, "stale": [self._fresh_mark(job)]}
@@ -218,16 +219,46 @@ class Plan:
             elif not (path.exists() or self._serve(before)) or self.ledger.state(before) is State.CHANGED:
                 refuse_lost(self.ledger, before)
 
-    def _tell(self, job: Job) -> None:
-        """No finished training is done again without a word."""
-        if job.stage is not Stage.TRAIN or job.id in self.told:
+    def _redo(self, job: Job) -> None:
+        """Say that a finished training will run again; refuse it where that costs more than the limit."""
+        if job.stage is not Stage.TRAIN or job.id in self.redone:
             return
-        self.told.add(job.id)
-        without = [f"it {unsigned(job)}"] if job.outputs[0].exists() else []
-        reasons = self.ledger.why(job) if self.ledger.receipt(job) else without
-        if reasons:
-            rest = [f"{len(reasons) - 3} more, see `rtm lineage why {job.id}`"] if len(reasons) > 3 else []
-            print(f"{job.id} will be trained again: {'; '.join(reasons[:3] + rest)}", file=sys.stderr)
+        receipt = self.ledger.receipt(job)
+        if receipt or job.outputs[0].exists():
+            reasons = self.ledger.why(job) if receipt else [f"it {unsigned(job)}"]
+            self.redone[job.id] = hours_of(receipt) if receipt else 0.0
+            print(f"{job.id} will be trained again: {_few(reasons, job)}", file=sys.stderr)
+        allowed = str(self.site.get("redo", os.environ.get("RTM_REDO", REDO)))
+        if sum(self._braked(allowed).values()) > _limit(allowed):
+            raise UserError(self._too_costly(job))
+
+    def _braked(self, allowed: str) -> dict[str, float]:
+        """The trainings that count against the limit: all that the user has not named."""
+        named = [name.rstrip("/") for name in allowed.split(",")]
+        return {
+            each: hours for each, hours in self.redone.items() if not any(f"{each}/".startswith(f"{n}/") for n in named)
+        }
+
+    def _too_costly(self, job: Job) -> str:
+        """All finished trainings of the scale that are stale, why, and the ways out."""
+        trained = [each for each in self.graph.values() if each.stage is Stage.TRAIN and each.scale == job.scale]
+        finished = {each: found for each in trained if (found := self.ledger.receipt(each))}
+        stale = {each: found for each, found in finished.items() if not self.ledger.stands(each)}
+        lines = [
+            f"  {each.id}: {hours_of(found):.1f} hours, {_few(self.ledger.why(each), each)}"
+            for each, found in stale.items()
+        ]
+        total = sum(map(hours_of, stale.values()))
+        return "\n".join(
+            [
+                f"{len(stale)} finished trainings ({total:,.1f} GPU-hours) would run again:",
+                *lines,
+                f"After a refactoring that keeps the results: `rtm lineage accept {job.id} --reason '...'`.",
+                "To bring results back that were made elsewhere or before: `rtm store pull`, then try again.",
+                f"To train again: `--config redo={job.id}` (a name, several with commas, or a number of hours); with "
+                f"DVC: `RTM_REDO={job.id} dvc repro`.",
+            ]
+        )
 
     def _fresh_mark(self, job: Job) -> str:
         """A file made now under a name never used: Snakemake compares the bytes of names that it knows.
@@ -272,6 +303,24 @@ def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], File
 
 def _results(number: int) -> str:
     return "result" if number == 1 else "results"
+
+
+def hours_of(receipt: Mapping[str, Any]) -> float:
+    """What a result cost: GPU-hours, or hours where no GPU was used."""
+    made = receipt["made"]
+    return float(made.get("gpu_hours") or made.get("seconds", 0.0) / 3600)
+
+
+def _limit(allowed: str) -> float:
+    try:
+        return float(allowed)
+    except ValueError:  # names of trainings: the others have the usual limit
+        return REDO
+
+
+def _few(reasons: list[str], job: Job, most: int = 3) -> str:
+    more = [f"{len(reasons) - most} more, see `rtm lineage why {job.id}`"] if len(reasons) > most else []
+    return "; ".join(reasons[:most] + more)
 
 
 def _one_of(names: Iterable[str]) -> str:

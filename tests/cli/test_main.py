@@ -117,7 +117,7 @@ LAYERS = [  # module, what it must not bring along
     ("rtm.reports.figures", ["torch"]),
     ("rtm.reports.summary", ["torch"]),
     ("rtm.lineage.receipts", ["torch", "snakemake"]),
-    ("rtm.training.status", ["torch", "snakemake"]),
+    ("rtm.reports.status", ["torch", "snakemake"]),
     ("rtm.metrics.evaluate", ["rtm.training.loop", "rtm.methods.imle.method", "rtm.stylegan2"]),
     ("rtm.training.loop", ["rtm.metrics", "rtm.reports", "rtm.methods.imle.method"]),
     ("rtm.methods.imle.method", ["rtm.metrics", "rtm.stylegan2", "rtm.lineage.receipts"]),

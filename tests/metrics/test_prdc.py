@@ -98,7 +98,7 @@ CASES += [huge_and_tiny, one_dimension]
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("edge", [128, 1024])
 def test_every_decision_equals_float64(case: Case, strict: bool, edge: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distances, "edge_for", lambda device: edge)
+    monkeypatch.setattr(distances, "EDGE", {"cpu": edge})
     real, fake = case(np.random.default_rng(0))
     for k in (1, 5):
         assert prdc(real, fake, k=k, strict=strict) == pytest.approx(obvious(real, fake, k, strict), abs=1e-12)
@@ -120,7 +120,7 @@ def test_the_tiles_are_really_several(monkeypatch: pytest.MonkeyPatch) -> None:
         return original(a, b, i, j)
 
     monkeypatch.setattr(distances, "tile", counted)
-    monkeypatch.setattr(distances, "edge_for", lambda device: 128)
+    monkeypatch.setattr(distances, "EDGE", {"cpu": 128})
     real, fake = gaussian(np.random.default_rng(0))  # 6 and 8 blocks
     prdc(real, fake)
     assert len(seen) == 6 * 7 // 2 + 8 * 9 // 2 + 6 * 8  # symmetric tiles once

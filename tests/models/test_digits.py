@@ -21,8 +21,8 @@ def test_it_knows_digits_that_it_has_not_seen(tmp_path: Path) -> None:
     for name in ("first", "second"):
         train_digit_classifier(images, tmp_path / name)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
-    told = checkpoint_metadata(tmp_path / "first")
-    assert told["accuracy"] > 0.95 and told["held_out"] == 359 and told["data"] == images.sha256
+    described = checkpoint_metadata(tmp_path / "first")
+    assert described["accuracy"] > 0.95 and described["held_out"] == 359 and described["data"] == images.sha256
     features, logits = load_digits_classifier(tmp_path / "first")(torch.zeros(2, 3, 8, 8))
     assert features.shape == (2, 64) and logits.shape == (2, 10)
 

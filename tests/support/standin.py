@@ -22,23 +22,19 @@ import yaml
 from support import ROOT, TESTS
 
 REAL = ("core", "config", "lineage", "pipeline")  # rooms, and modules of others
-REAL_MODULES = [
-    "__init__",
-    "cli/__init__",
-    "cli/lineage",
-    "cli/runs",
-    "cli/store",
-    "methods/__init__",
-    "methods/registry",
-]
-REAL_MODULES += ["training/__init__", "training/runs", "training/status", "training/unfinished"]
+REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "cli/runs", "cli/store"]
+REAL_MODULES += ["methods/__init__", "methods/registry", "models/registry", "reports/status"]
+REAL_MODULES += ["training/__init__", "training/runs", "training/unfinished"]
 FUNCTION = "def {name}():\n    return 1\n\n\n"
 STUBS = {  # module: what its code stands on, and the functions that the pipeline names as entries
-    "models/mappers": ("", ["refine"]),
+    "models/mappers": ("", ["refine", "MLPMapper", "RTM"]),
+    "models/generator": ("", ["build_generator"]),
+    "models/stylegan2/generator": ("", ["build_generator"]),
     "training/loop": ("from rtm.models.mappers import refine\n", ["Run"]),
-    "methods/imle/method": ("from rtm.models.mappers import refine\n", ["build_generator", "build_method"]),
-    "methods/stylegan2/method": ("", ["build_generator"]),
-    "models/sampling": ("", ["write_samples", "measure_latency"]),
+    "methods/imle/method": ("from rtm.models.mappers import refine\n", ["ImleMethod"]),
+    "methods/stylegan2/method": ("", ["StyleGAN2Method"]),
+    "models/sampling": ("", ["write_samples"]),
+    "metrics/latency": ("", ["measure_latency"]),
     "metrics/gallery": ("", ["write_gallery"]),
     "models/digits": ("", ["train_digit_classifier"]),
     "data/prepare": ("", ["prepare"]),

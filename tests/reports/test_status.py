@@ -9,8 +9,8 @@ from support.workspace import copied, environment, run
 
 from rtm.config import load
 from rtm.core.files import read_json, write_json
+from rtm.reports.status import RunStatus, duration, short, statuses
 from rtm.training.runs import Stopped, book_of, training
-from rtm.training.status import RunStatus, duration, short, statuses
 
 
 @pytest.fixture(scope="module")
