@@ -13,7 +13,11 @@ from rtm.cli import data as data_cli
 from rtm.cli.context import Arguments, Context
 from rtm.cli.lineage import USAGE as LINEAGE_USAGE
 from rtm.cli.making import evaluate, fetch, gallery, latency, reference, sample, summary, train
+from rtm.cli.runs import add_options as add_runs
+from rtm.cli.runs import runs
 from rtm.cli.showing import doctor, figure, pdf, print_schema, report, status, table
+from rtm.cli.store import add_options as add_store
+from rtm.cli.store import store
 from rtm.core.errors import UserError
 
 
@@ -90,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     tracing.add_argument("--cell", nargs=2, metavar=("ROW", "COLUMN"), help="which number of a table")
     tracing.add_argument("--reason", help="for accept: why the results stay the same")
     verb(status).add_argument("--watch", action="store_true", help="look again every few seconds")
+    add_store(verb(store, scaled=False))
+    add_runs(verb(runs, scaled=False))
     verb(doctor)
     demoing = verb(demo, scaled=False)
     demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="how many to use (default: all)")
