@@ -15,7 +15,6 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-
 from support.waiting import STANDSTILL, tail, wait_for
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")

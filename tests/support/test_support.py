@@ -5,7 +5,6 @@ import subprocess
 from itertools import count
 
 import pytest
-
 from support.processes import none_left
 from support.waiting import wait_for
 
