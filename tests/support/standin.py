@@ -96,7 +96,7 @@ class Repository:
         repository = cls(folder)
         repository.shrink_params()
         repository.run("git", "init", "-q", "-b", "main")
-        repository.run("rtm", "lineage", "dvc")
+        repository.run("rtm", "lineage", "dvc", "all")
         repository.commit("start")
         return repository
 
