@@ -206,8 +206,9 @@ def make(job: Any) -> None:
 
 
 def make_all() -> None:
-    """Every job in this process, as if Snakemake had run them."""
+    """Every job in this process, as if Snakemake had run them, and what DVC's stages depend on."""
     from rtm.lineage.receipts import recorded
+    from rtm.pipeline.dvc import write_fingerprints
     from rtm.pipeline.graph import every_job
 
     ordered = {before.id: before for job in every_job().values() for before in job.upstream()}
@@ -216,6 +217,7 @@ def make_all() -> None:
             make(job)
     for folder in ("samples", "demo/samples"):
         shutil.rmtree(folder)
+    write_fingerprints()
 
 
 def main(verb: str, *words: str) -> None:
