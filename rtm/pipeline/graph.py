@@ -45,6 +45,15 @@ def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
     return merged
 
 
+def jobs_named(targets: Iterable[str], folder: Path | str = PARAMS) -> dict[str, Job]:
+    """The jobs of the scales that targets are of, by id: the first folder of a target names its scale."""
+    paper = load("paper", folder)
+    named = {scale.root: name for name, scale in paper.params.scales.items()}
+    scales = {named.get(target.split("/")[0], "paper") for target in targets}
+    graphs = (jobs(paper if scale == "paper" else load(scale, folder)) for scale in sorted(scales))
+    return {job.id: job for graph in graphs for job in graph.values()}
+
+
 def find(graph: Mapping[str, Job], target: str) -> list[Job]:
     """The jobs that a target names: a file, an id, or the beginning of ids ("train/cifar10_imle_rtm")."""
     path = Path(target)

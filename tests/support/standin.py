@@ -103,7 +103,7 @@ class Repository:
         repository = cls(folder)
         repository.shrink_params()
         repository.run("git", "init", "-q", "-b", "main")
-        repository.run("rtm", "lineage", "dvc")
+        repository.run("rtm", "lineage", "dvc", "all")
         repository.commit("start")
         return repository
 
@@ -213,8 +213,9 @@ def make(job: Any) -> None:
 
 
 def make_all() -> None:
-    """Every job in this process, as if Snakemake had run them."""
+    """Every job in this process, as if Snakemake had run them, and what DVC's stages depend on."""
     from rtm.lineage.store import kept
+    from rtm.pipeline.dvc import write_fingerprints
     from rtm.pipeline.graph import every_job
 
     ordered = {before.id: before for job in every_job().values() for before in job.upstream()}
@@ -223,6 +224,7 @@ def make_all() -> None:
             make(job)
     for folder in ("samples", "demo/samples"):
         shutil.rmtree(folder)
+    write_fingerprints()
 
 
 def main(verb: str, *words: str) -> None:
