@@ -51,8 +51,14 @@ def tracing(seen: set[Function]) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
-        named = [code for code in codes if code.co_filename.startswith(PACKAGE) and code.co_flags & CO_OPTIMIZED]
+        named = [code for code in codes if _is_ours(code)]
         seen |= {(_module(code.co_filename), code.co_firstlineno) for code in named}
+
+
+def _is_ours(code: CodeType) -> bool:
+    """A function of rtm/; templates have frames too."""
+    path = code.co_filename
+    return path.startswith(PACKAGE) and path.endswith(".py") and bool(code.co_flags & CO_OPTIMIZED)
 
 
 def _module(filename: str) -> str:
