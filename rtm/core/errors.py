@@ -1,5 +1,5 @@
-"""The one exception for what a user can put right; everything else is a bug and keeps its traceback."""
+"""The one exception for problems that a user can fix. Every other exception is a bug and keeps its traceback."""
 
 
 class UserError(Exception):
-    """A mistake or a missing thing, told in one sentence that says what to do."""
+    """A mistake or a missing file. The message is one sentence that says what to do."""
