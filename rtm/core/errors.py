@@ -1,4 +1,4 @@
-"""The one exception for what a user can put right; everything else is a bug and keeps its traceback."""
+"""The one exception for problems that a user can fix. Every other exception is a bug and keeps its traceback."""
 
 
 class UserError(Exception):
