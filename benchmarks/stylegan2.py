@@ -12,7 +12,7 @@ from benchmarks.measuring import DEVICE, Groups, alone, in_turn, random_images, 
 from rtm.config import load
 from rtm.data.datasets import Images
 from rtm.methods.base import Setting
-from rtm.methods.stylegan2.method import StyleGAN2Method, build_method
+from rtm.methods.stylegan2.method import StyleGAN2Method
 
 EXPERIMENTS = {"2-layer MLP": "cifar10_stylegan2_mlp", "RTM": "cifar10_stylegan2_rtm"}
 
@@ -22,7 +22,7 @@ def method(name: str, batch: int, images: Images) -> StyleGAN2Method:
     here = {} if DEVICE == "cuda" else {"compile": False, "precision": "float32"}  # a CPU is slow in bfloat16
     training = experiment.recipe.training.model_copy(update={"batch": batch, **here})
     small = replace(experiment, recipe=experiment.recipe.model_copy(update={"training": training}))
-    return build_method(Setting(small, 0, images, None, torch.device(DEVICE)))
+    return StyleGAN2Method(Setting(small, 0, images, None, torch.device(DEVICE)))
 
 
 def steps(batch: int, repeats: int) -> dict[str, float]:

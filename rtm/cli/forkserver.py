@@ -25,8 +25,8 @@ PACKAGE = Path(__file__).parents[1]
 # what the verbs import; torch._dynamo is what an optimiser brings along
 MODULES = (
     *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
-    *("rtm.models.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.reports.summary"),
-    *("rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
+    *("rtm.models.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
+    *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # none to lose in a fork
 SIZE = struct.Struct("!q")
@@ -82,9 +82,12 @@ def _receive(connection: socket.socket) -> int | None:
 
 def serve(path: str, run: Callable[[], None]) -> None:
     """Answer calls at a socket: each worker becomes the caller and runs `run`, the command line."""
+    from rtm.lineage.versions import PRELOADED
+
     imported = _times()
     for module in MODULES:
         import_module(module)
+    PRELOADED.update(sys.modules)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{path}.new")

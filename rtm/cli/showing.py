@@ -35,7 +35,7 @@ def figure(arguments: Arguments) -> None:
 def report(arguments: Arguments) -> None:
     """Put everything there is so far on one page for a browser."""
     from rtm.reports.html import write_page
-    from rtm.training.status import statuses
+    from rtm.reports.status import statuses
 
     context = Context(arguments)
     runs = statuses(context.config)

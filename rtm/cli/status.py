@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 
 from rtm.config import load
-from rtm.training.status import RunStatus, duration, short, statuses
+from rtm.reports.status import RunStatus, duration, short, statuses
 
 STYLES = {"running": "bold", "failed": "red", "changed": "red", "done": "green", "waiting": ""}
 

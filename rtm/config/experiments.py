@@ -1,11 +1,12 @@
 """Datasets, mappers, decoders, recipes and protocols: the models behind the first half of `params/`."""
 
 import itertools
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from rtm.config.base import SHA256, Count, Fraction, Name, NonNegative, Once, Positive, Strict
+from rtm.config.classes import PATTERN
 
 MD5 = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
@@ -20,6 +21,7 @@ class Source(Strict):
     file: str | None = None  # its name in downloads/, where the address does not end with it
     md5: MD5 | None = None  # where published; otherwise the sha256 at first sight counts
     sha256: SHA256 | None = None
+    size: Count | None = None  # bytes, where published: a server that sends more is left
 
     @property
     def origin(self) -> str:
@@ -39,6 +41,13 @@ class Source(Strict):
         return self
 
 
+class Split(Strict):
+    """Images of a dataset that no training sees."""
+
+    count: Count
+    sha256: SHA256 | None = None  # of the prepared test_images.npy
+
+
 class Dataset(Strict):
     title: str
     kind: Literal["digits", "cifar10", "images"]  # embedded; CIFAR's batches; a folder or archive of images
@@ -50,11 +59,27 @@ class Dataset(Strict):
     resize: Literal["bilinear", "lanczos", "none"] = "none"
     sources: tuple[Source, ...] = ()  # tried in this order
     sha256: SHA256 | None = None  # of the prepared images.npy: what the results stand on
+    test: Split | None = None  # prepared beside it, for comparisons with images that were not trained on
     licence: str
     citation: str
 
+    @model_validator(mode="after")
+    def _has_a_test_split(self) -> "Dataset":
+        if self.test and self.kind != "cifar10":
+            raise ValueError("test is for kind cifar10 alone, whose archive has a test split")
+        return self
 
-class MLP(Strict):
+
+class Options(Strict):
+    """A class and the options that it is built with."""
+
+    kind: str
+
+    def options(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"kind"})
+
+
+class MLP(Options):
     """The single-pass mapper (Fig. 3, left)."""
 
     kind: Literal["mlp"]
@@ -63,7 +88,7 @@ class MLP(Strict):
     init: Literal["torch", "he"] = "torch"
 
 
-class Recursive(Strict):
+class Recursive(Options):
     """The Recursive Token Mapper (Fig. 3, right; Algorithm 1)."""
 
     kind: Literal["rtm"]
@@ -91,8 +116,34 @@ class Recursive(Strict):
             raise ValueError(f"learnable_init needs gradient_steps: {self.H}, as H is: other steps keep no graph")
         return self
 
+    def options(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"kind", "fit"})
 
-Mapper = Annotated[MLP | Recursive, Field(discriminator="kind")]
+
+class OwnMapper(Options):
+    """A class from outside; the other keys are its options."""
+
+    model_config = ConfigDict(extra="allow")
+    kind: Annotated[str, Field(pattern=PATTERN)]
+
+
+OWN = "package.module:Class"  # the tag of `OwnMapper`
+
+
+def _kind(mapper: object) -> str | None:
+    """An error message then names only the keys of the kind that the user meant."""
+    kind = mapper.get("kind") if isinstance(mapper, dict) else getattr(mapper, "kind", None)
+    return OWN if isinstance(kind, str) and ":" in kind else kind if kind in ("mlp", "rtm") else None
+
+
+Mapper = Annotated[
+    Annotated[MLP, Tag("mlp")] | Annotated[Recursive, Tag("rtm")] | Annotated[OwnMapper, Tag(OWN)],
+    Discriminator(
+        _kind,
+        custom_error_type="mapper_kind",
+        custom_error_message=f"kind must be one of 'mlp', 'rtm', or the name of a class of your own, '{OWN}'",
+    ),
+]
 
 
 class DecoderConfig(Strict):
@@ -116,6 +167,8 @@ class DecoderConfig(Strict):
         for low, high in itertools.pairwise(steps):
             if high != (4 if low == 1 else 2 * low):
                 raise ValueError(f"resolutions go 1, 4, 8, 16, ... but {high} follows {low}")
+        if unknown := sorted(set(self.widths) - set(steps)):
+            raise ValueError(f"widths names the resolutions {unknown}, which have no blocks; choose among {steps}")
         return self
 
 
@@ -178,7 +231,7 @@ class Calibrated(Strict):
 
 
 def _is_share(epsilon: object) -> str:
-    """So that a mistake is told of what was meant alone."""
+    """An error message then names only the form that the user meant."""
     return "share" if isinstance(epsilon, dict | Calibrated) else "number"
 
 
@@ -225,6 +278,19 @@ class StyleGAN2(Strict):
     select_protocol: Name = "studiogan"
 
 
+class OwnMethod(Options):
+    """A registered method or a class from outside; the other keys are its options."""
+
+    model_config = ConfigDict(extra="allow")
+    kind: Annotated[str, Field(pattern=rf"^[a-z][a-z0-9_]*$|{PATTERN}")]
+
+    @model_validator(mode="after")
+    def _another(self) -> "OwnMethod":
+        if self.kind in ("imle", "stylegan2"):
+            raise ValueError(f"write the values of {self.kind} under {self.kind} instead of method")
+        return self
+
+
 class Evaluation(Strict):
     protocols: Annotated[tuple[Name, ...], Field(min_length=1), Once]
     samples: Count  # generated once, enough for every protocol
@@ -254,15 +320,16 @@ class Recipe(Strict):
     training: Training
     imle: Imle | None = None
     stylegan2: StyleGAN2 | None = None
+    method: OwnMethod | None = None  # a third one
     evaluation: Evaluation
     resources: Resources
 
     @model_validator(mode="after")
     def _one_method(self) -> "Recipe":
-        if (self.imle is None) == (self.stylegan2 is None):
-            raise ValueError("give exactly one of imle and stylegan2")
-        if (self.imle is None) != (self.decoder is None):
-            raise ValueError("a decoder goes with imle, and only with it")
+        if sum(method is not None for method in (self.imle, self.stylegan2, self.method)) != 1:
+            raise ValueError("give exactly one of imle, stylegan2 and method")
+        if (self.stylegan2 is None) != (self.decoder is not None):
+            raise ValueError("every method but stylegan2 needs a decoder, and stylegan2 takes none")
         return self
 
 

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from rtm.config.base import Name, Strict
-from rtm.config.experiments import Dataset, DecoderConfig, Entry, Mapper, Protocol, Recipe, Recursive
+from rtm.config.experiments import OWN, Dataset, DecoderConfig, Entry, Mapper, Protocol, Recipe, Recursive
 from rtm.config.reports import COST_METRICS, Figure, Foreign, Published, Table
 from rtm.core.errors import UserError
 from rtm.core.layout import Layout
@@ -213,7 +213,7 @@ def _validated(raw: Raw, files: Mapping[str, Path]) -> Params:
 def _told(error: ValidationError, files: Mapping[str, Path]) -> str:
     problems = []
     for problem in error.errors():
-        place = [str(part) for part in problem["loc"] if part not in ("mlp", "rtm", "number", "share", "[key]")]
+        place = [str(part) for part in problem["loc"] if part not in ("mlp", "rtm", OWN, "number", "share", "[key]")]
         file = files.get(place[0], PARAMS) if place else PARAMS
         message = problem["msg"].removeprefix("Value error, ")
         got = "" if problem["type"] in ("missing", "value_error") else f" (got {problem['input']!r})"
@@ -252,7 +252,7 @@ def _resolved(params: Params, name: str, entry: Entry, place: str) -> Experiment
     dataset = follow(params.datasets, dataset_name, "dataset")
     assert dataset_name is not None
     mapper = follow(params.mappers, entry.mapper, "mapper")
-    decoder = follow(params.decoders, recipe.decoder, "decoder") if recipe.imle else None
+    decoder = follow(params.decoders, recipe.decoder, "decoder") if recipe.decoder else None
     for protocol in recipe.evaluation.protocols:
         follow(params.protocols, protocol, "protocol")
     if recipe.stylegan2 and recipe.stylegan2.select == "best":

@@ -1,6 +1,6 @@
 """Exact decisions about Euclidean distances at the speed of float32 matrix products.
 
-A squared distance is enclosed, low <= |x - y|^2 <= high, on a ladder of three rungs:
+A squared distance is enclosed, low <= |x - y|^2 <= high, in three steps, each more exact and slower than the last:
   1. a float32 product of whole tiles, which settles nearly every pair,
   2. a float64 product of each cluster, about its own mean, where a tile leaves many pairs open,
   3. the differences themselves in float64, added in one fixed order: the value that decides, ties included.
@@ -15,9 +15,9 @@ margin = (d + 12) u N, and a tiny constant for underflow.
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -26,14 +26,72 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
+from rtm.core.devices import best_device
 from rtm.core.errors import UserError
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = NDArray[np.floating] | Tensor
 
+FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # unit roundoffs
+TILE = {"cpu": 2**23, "cuda": 2**27}  # distances held at a time where rows must be whole
+EDGE = {"cpu": 2**10, "cuda": 2**13}  # rows and columns of a tile where they need not
 _UNDERFLOW = 2.0**-100  # far above what d subnormal products can lose, far below any margin that matters
 _CHUNK = 1 << 20  # numbers held at once where rows are gathered
+
+
+def rounding(terms: int, unit: float = FLOAT32) -> float:
+    """How far a computed sum of products may be off, relative to the sum of their magnitudes."""
+    return 1.01 * (terms + 12) * unit
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Float32 products in float32: no bound holds for the shorter formats that a device may use instead."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
+    """a @ b.T, on the CPU by numpy, whose OpenBLAS took a tenth less time than torch's library on an AMD processor."""
+    if a.device.type != "cpu":
+        return torch.mm(a, b.T, out=out)
+    with np.errstate(invalid="ignore"):  # callers look in the result for what is not finite
+        np.dot(a.numpy(), b.numpy().T, out=out.numpy())
+    return out
+
+
+def squared_distances(a: Matrix, rows: Tensor, b: Matrix, columns: Tensor) -> Tensor:
+    """|a[rows[i]] - b[columns[i]]|^2 in float64 by direct differences, a chunk of pairs at a time."""
+    squared = torch.empty(len(rows), dtype=torch.float64, device=rows.device)
+    for part in _chunks(len(rows), a.shape[1]):
+        difference = _gathered(a, rows[part]).double().sub_(_gathered(b, columns[part]))
+        squared[part] = _sum_rows(difference.square_())
+    return squared
+
+
+def _gathered(features: Matrix, rows: Tensor) -> Tensor:
+    return features[rows] if isinstance(features, Tensor) else torch.from_numpy(features[rows.numpy()])
+
+
+def _sum_rows(values: Tensor) -> Tensor:
+    """Sum each row by halving it, in place: the same order for every pair, so that equal differences stay equal."""
+    width = values.shape[1]
+    while width > 1:
+        half = (width + 1) // 2
+        values[:, : width - half] += values[:, half:width]
+        width = half
+    return values[:, 0]
+
+
+def _chunks(count: int, width: int) -> Iterator[slice]:
+    step = max(1, _CHUNK // width)
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
 @dataclass(frozen=True)
@@ -51,8 +109,7 @@ class Points:
         return len(self.features)
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Pairs (row of one set, row of another) with an enclosure of their squared distance."""
 
     rows: Ints
@@ -60,19 +117,12 @@ class Pairs:
     low: Floats
     high: Floats
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def where(self, mask: NDArray[np.bool_] | Ints) -> "Pairs":
-        return Pairs(self.rows[mask], self.cols[mask], self.low[mask], self.high[mask])
-
-    def swapped(self) -> "Pairs":
-        return replace(self, rows=self.cols, cols=self.rows)
+        return Pairs._make(part[mask] for part in self)
 
     @staticmethod
     def join(parts: list["Pairs"]) -> "Pairs":
-        names = ("rows", "cols", "low", "high")
-        return Pairs(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return Pairs._make(np.concatenate(part) for part in zip(*parts, strict=True))
 
 
 def as_array(features: Matrix, name: str) -> NDArray[np.floating]:
@@ -82,7 +132,7 @@ def as_array(features: Matrix, name: str) -> NDArray[np.floating]:
         raise UserError(f"The {name} features must be a non-empty matrix (images, features), not {array.shape}.")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
-    for rows in _chunks(len(array), array.shape[1]):
+    for rows in _chunks(*array.shape):
         bad = ~np.isfinite(array[rows]).all(axis=1)
         if bad.any():
             first = rows.start + int(bad.argmax())
@@ -90,37 +140,23 @@ def as_array(features: Matrix, name: str) -> NDArray[np.floating]:
     return array
 
 
-def _chunks(count: int, width: int) -> Iterator[slice]:
-    step = max(1, _CHUNK // width)
-    return (slice(start, min(start + step, count)) for start in range(0, count, step))
-
-
-def _identity(arrays: list[NDArray[np.floating]]) -> list[Ints]:
-    """Number the rows of all arrays so that equal rows have equal numbers (by a 128-bit hash)."""
-    numbers: dict[bytes, int] = {}
-    common = np.result_type(*arrays)
-
-    def number(row: NDArray[np.floating]) -> int:
-        row = row.astype(common, copy=False)
-        return numbers.setdefault(hashlib.blake2b(row.tobytes(), digest_size=16).digest(), len(numbers))
-
-    return [np.fromiter((number(row) for row in array), np.int64, len(array)) for array in arrays]
-
-
 def prepare(arrays: list[NDArray[np.floating]], device: torch.device) -> list[Points]:
     """Centre all sets about their common mean and scale them by one power of two."""
-    width = arrays[0].shape[1]
-    count = sum(map(len, arrays))
-    total = sum(array[rows].sum(axis=0, dtype=np.float64) for array in arrays for rows in _chunks(len(array), width))
-    centre: Floats = np.asarray(total) / count
-    largest = max(
-        float(np.square(array[rows] - centre).sum(axis=1).max())
-        for array in arrays
-        for rows in _chunks(len(array), width)
-    )
+    parts = [array[rows] for array in arrays for rows in _chunks(*array.shape)]  # views
+    total = sum(part.sum(axis=0, dtype=np.float64) for part in parts)
+    centre: Floats = np.asarray(total) / sum(map(len, arrays))
+    largest = max(float(np.square(part - centre).sum(axis=1).max()) for part in parts)
     scale = 2.0 ** np.ceil(np.log2(largest) / 2 + 0.01) if largest > 0 else 1.0
-    numbers = _identity(arrays)
-    return [_points(array, identity, centre, scale, device) for array, identity in zip(arrays, numbers, strict=True)]
+    numbers: dict[bytes, int] = {}
+    return [
+        _points(array, _identity(array, np.result_type(*arrays), numbers), centre, scale, device) for array in arrays
+    ]
+
+
+def _identity(array: NDArray[np.floating], dtype: np.dtype[np.floating], numbers: dict[bytes, int]) -> Ints:
+    """A number for each row, equal for equal rows of all arrays that share `numbers` (by a 128-bit hash)."""
+    keys = (hashlib.blake2b(row.astype(dtype, copy=False).tobytes(), digest_size=16).digest() for row in array)
+    return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64, len(array))
 
 
 def _points(array: NDArray[np.floating], identity: Ints, centre: Floats, scale: float, device: torch.device) -> Points:
@@ -129,25 +165,23 @@ def _points(array: NDArray[np.floating], identity: Ints, centre: Floats, scale: 
     for rows in _chunks(*array.shape):
         copy[rows] = torch.from_numpy((array[rows] - centre) / scale)
         norms[rows] = copy[rows].double().square().sum(dim=1)
-    margin = 1.01 * (array.shape[1] + 12) * 2.0**-24 * norms + _UNDERFLOW
+    margin = rounding(array.shape[1]) * norms + _UNDERFLOW
     half = torch.from_numpy((norms - margin) / 2).float()
     return Points(array, identity, scale, copy.to(device), half.to(device), margin)
 
 
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Float32 products in float32: no bound holds for the shorter formats that a device may use instead."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 def tile(a: Points, b: Points, i: slice, j: slice) -> Tensor:
-    """First rung: minus half the lower bound of each squared distance, in the copy's units."""
-    return (a.copy[i] @ b.copy[j].T).sub_(a.half[i, None]).sub_(b.half[None, j])
+    """First step: minus half the lower bound of each squared distance, in the copy's units."""
+    out = torch.empty(i.stop - i.start, j.stop - j.start, device=a.copy.device)
+    return product(a.copy[i], b.copy[j], out).sub_(a.half[i, None]).sub_(b.half[None, j])
+
+
+def kth_bound(a: Points, b: Points, i: slice, j: slice, values: Tensor, k: int) -> Floats:
+    """An upper bound of each row's k-th smallest squared distance in a tile."""
+    chosen = values.topk(k, dim=1)
+    cols = chosen.indices.cpu().numpy() + j.start
+    high = -2 * chosen.values.cpu().numpy().astype(np.float64) + 2 * (a.margin[i, None] + b.margin[cols])
+    return np.asarray(high.max(axis=1) * a.scale**2)
 
 
 def threshold(points: Points, limit: Floats) -> Tensor:
@@ -157,7 +191,7 @@ def threshold(points: Points, limit: Floats) -> Tensor:
 
 
 def select(a: Points, b: Points, i: slice, j: slice, values: Tensor, mask: Tensor) -> Pairs:
-    """The pairs of a tile where `mask` holds, with the enclosure that `tile` gave them."""
+    """The pairs of a tile where `mask` holds, row by row, with the enclosure that `tile` gave them."""
     flat = np.flatnonzero(mask.cpu().numpy())
     chosen = values.flatten()[torch.from_numpy(flat).to(values.device)]
     low = -2 * chosen.cpu().numpy().astype(np.float64)
@@ -168,19 +202,19 @@ def select(a: Points, b: Points, i: slice, j: slice, values: Tensor, mask: Tenso
 
 
 def refine(a: Points, b: Points, pairs: Pairs) -> Pairs:
-    """Second rung: pairs that hang together form a cluster; a float64 product for each, about its own mean."""
+    """Second step: pairs that share rows or columns form a cluster; a float64 product for each, about its mean."""
     rows, row = np.unique(pairs.rows, return_inverse=True)
     cols, col = np.unique(pairs.cols, return_inverse=True)
     nodes = len(rows) + len(cols)
-    graph = coo_array((np.ones(len(pairs), bool), (row, len(rows) + col)), shape=(nodes, nodes))
+    graph = coo_array((np.ones(len(pairs.rows), bool), (row, len(rows) + col)), shape=(nodes, nodes))
     label = connected_components(graph, directed=False)[1][row]
     few = np.bincount(label)[label] < 16  # cheaper by differences than a product each
     order = np.flatnonzero(~few)[np.argsort(label[~few], kind="stable")]
     clusters = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
-    return Pairs.join([exact(a, b, pairs.where(few)), *(_product(a, b, pairs.where(cluster)) for cluster in clusters)])
+    return Pairs.join([exact(a, b, pairs.where(few)), *(_cluster(a, b, pairs.where(cluster)) for cluster in clusters)])
 
 
-def _product(a: Points, b: Points, pairs: Pairs) -> Pairs:
+def _cluster(a: Points, b: Points, pairs: Pairs) -> Pairs:
     rows, row = np.unique(pairs.rows, return_inverse=True)
     cols, col = np.unique(pairs.cols, return_inverse=True)
     x = torch.from_numpy(a.features[rows].astype(np.float64)).to(a.copy.device)
@@ -189,31 +223,43 @@ def _product(a: Points, b: Points, pairs: Pairs) -> Pairs:
     x, y = x.sub_(centre), y.sub_(centre)
     norms_x, norms_y = (v.square().sum(dim=1).cpu().numpy() for v in (x, y))
     norms = norms_x[row] + norms_y[col]
-    product = (x @ y.T).flatten()[torch.from_numpy(row * len(cols) + col).to(x.device)]
-    computed = norms - 2 * product.cpu().numpy()
-    margin = 1.01 * (2 * x.shape[1] + 12) * 2.0**-53 * norms  # 2 d: here the norms are rounded as well
-    return replace(pairs, low=np.maximum(computed - margin, 0), high=np.maximum(computed + margin, 0))
+    inner = (x @ y.T).flatten()[torch.from_numpy(row * len(cols) + col).to(x.device)]
+    computed = norms - 2 * inner.cpu().numpy()
+    margin = rounding(2 * x.shape[1], FLOAT64) * norms  # 2 d: here the norms are rounded as well
+    return pairs._replace(low=np.maximum(computed - margin, 0), high=np.maximum(computed + margin, 0))
 
 
 def exact(a: Points, b: Points, pairs: Pairs) -> Pairs:
-    """Third rung: the squared differences in float64, equal rows known without them."""
-    squared = np.zeros(len(pairs))
+    """Third step: the squared differences in float64, equal rows known without them."""
+    squared = np.zeros(len(pairs.rows))
     open_ = np.flatnonzero(a.identity[pairs.rows] != b.identity[pairs.cols])
-    for chunk in _chunks(len(open_), a.features.shape[1]):
-        which = open_[chunk]
-        difference = a.features[pairs.rows[which]].astype(np.float64) - b.features[pairs.cols[which]]
-        squared[which] = _sum_rows(np.square(difference, out=difference))
-    return replace(pairs, low=squared, high=squared)
+    rows, cols = (torch.from_numpy(side[open_]) for side in (pairs.rows, pairs.cols))
+    squared[open_] = squared_distances(a.features, rows, b.features, cols).numpy()
+    return pairs._replace(low=squared, high=squared)
 
 
-def _sum_rows(values: Floats) -> Floats:
-    """Sum each row by halving it, in place: the same order for every pair, so that equal differences stay equal."""
-    width = values.shape[1]
-    while width > 1:
-        half = (width + 1) // 2
-        values[:, : width - half] += values[:, half:width]
-        width = half
-    return values[:, 0]
+def ranked(rows: Ints, values: Floats) -> tuple[Ints, Ints]:
+    """The order of pairs by row and then by value, equal ones as they are, and the rank of each in its row."""
+    order = np.lexsort((values, rows))
+    return order, np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
+
+
+def nearest(queries: Matrix, base: Matrix, k: int) -> tuple[Floats, Ints]:
+    """Distances and indices, both (queries, k), of the k nearest rows of base, nearest first, equal ones by index."""
+    if not 1 <= k <= len(base):
+        raise UserError(f"{k} neighbours were asked of {len(base)} points; ask for 1 to {len(base)}.")
+    device, found = best_device(), list[Pairs]()
+    with torch.inference_mode(), full_precision():
+        a, b = prepare([as_array(queries, "query"), as_array(base, "base")], device)
+        j = slice(0, len(b))
+        for i in blocks(len(a), max(1, TILE[device.type] // len(b))):
+            values = tile(a, b, i, j)
+            reach = threshold(a, kth_bound(a, b, i, j, values, k))
+            pairs = exact(a, b, select(a, b, i, j, values, values >= reach[:, None]))
+            order, rank = ranked(pairs.rows, pairs.low)
+            found.append(pairs.where(order[rank < k]))
+    pairs = Pairs.join(found)
+    return np.sqrt(pairs.low).reshape(-1, k), pairs.cols.reshape(-1, k)
 
 
 def blocks(count: int, edge: int) -> list[slice]:
@@ -221,7 +267,3 @@ def blocks(count: int, edge: int) -> list[slice]:
     pieces = -(-count // edge)
     ends = [count * piece // pieces for piece in range(pieces + 1)]
     return [slice(start, end) for start, end in pairwise(ends)]
-
-
-def edge_for(device: torch.device) -> int:
-    return 8192 if device.type == "cuda" else 1024

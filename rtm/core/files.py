@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 from zipfile import BadZipFile
 
@@ -22,7 +23,7 @@ from rtm.core.errors import UserError
 # what readers raise at a file that was cut short, or that holds something else than they expect
 UNREADABLE = (
     *(OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, SyntaxError),
-    *(BadZipFile, zlib.error, SafetensorError),
+    *(BadZipFile, zlib.error, SafetensorError, TokenError),  # the last: the header of an .npy
 )
 LEFT_BEHIND = 24 * 3600.0  # seconds after which a temporary folder is that of a process that was killed
 

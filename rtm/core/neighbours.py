@@ -1,54 +1,17 @@
-"""Nearest neighbours in feature space, for matching in training, for figures and for metrics.
+"""Matching of RS-IMLE: every data point's nearest pool sample that is not nearer than epsilon to any data point.
 
-One round of RS-IMLE has n fixed data features and m >> n pool features that arrive chunk by chunk. `StreamingMatch`
-keeps the best surviving pool index of every data point in O(n * d + chunk) memory; no n x m matrix ever exists.
+One round has n fixed data features and m >> n pool features that arrive chunk by chunk. `StreamingMatch` keeps the best
+surviving pool index of every data point in O(n * d + chunk) memory; no n x m matrix ever exists.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import faiss
-import numpy as np
 import torch
 from torch import Tensor
 
+from rtm.core.distances import TILE, full_precision, product, rounding, squared_distances
 from rtm.core.errors import UserError
-
-_TILE = {"cpu": 2**23, "cuda": 2**27}  # entries of the block of distances held at a time
-_PAIRS = 2**10  # pairs compared in float64 at a time
-_SPARE = 8  # neighbours found in float32 beyond those asked for
-
-
-def squared_distances(a: Tensor, rows: Tensor, b: Tensor, columns: Tensor) -> Tensor:
-    """|a[rows[i]] - b[columns[i]]|^2 in float64 by direct differences, a thousand pairs at a time."""
-    squared = torch.empty(len(rows), dtype=torch.float64, device=a.device)
-    for start in range(0, len(rows), _PAIRS):
-        part = slice(start, start + _PAIRS)
-        squared[part] = (a[rows[part]].double() - b[columns[part]].double()).square().sum(1)
-    return squared
-
-
-@contextmanager
-def _exact_products() -> Iterator[None]:
-    """Full float32 in matrix products: the error bounds below do not hold for TF32 or bfloat16."""
-    precision = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.no_grad(), torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(precision)
-
-
-def _product(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """a @ b.T, on the CPU by numpy, whose OpenBLAS took a tenth less time than torch's library on an AMD processor."""
-    if a.device.type == "cpu":
-        with np.errstate(invalid="ignore"):  # what is not finite is looked for in the result
-            np.dot(a.numpy(), b.numpy().T, out=out.numpy())
-    else:
-        torch.mm(a, b.T, out=out)
 
 
 class StreamingMatch:
@@ -77,19 +40,20 @@ class StreamingMatch:
         shift = self.squared_radii[:, None].float()
         self._shift = shift if bool((shift != shift[0]).any()) else shift[0, 0]
         self._left = torch.cat([-2 * centred, norms - shift, torch.ones_like(norms)], 1)  # (n, d + 2)
-        self._columns = max(256, _TILE.get(device.type, _TILE["cpu"]) // n)
+        self._columns = max(256, TILE[device.type] // n)
         self._buffer = torch.empty(0, device=device)
 
+    @torch.no_grad()
     def update(self, chunk: Tensor, first_index: int) -> None:
-        """Take in the pool samples first_index, first_index + 1, ... by their features (c, d)."""
-        with _exact_products():
+        """Add the pool samples first_index, first_index + 1, ... by their features (c, d)."""
+        with full_precision():
             for start in range(0, len(chunk), self._columns):
                 pool = chunk[start : start + self._columns].detach().to(self.data)
                 self._take(pool, torch.arange(len(pool), device=pool.device) + first_index + start)
 
     @property
     def observed(self) -> Tensor:
-        """Distances of the pool samples to the data point nearest to each, rejected or not; empty before the first."""
+        """Distance of each pool sample so far, rejected or not, to the data point nearest to it."""
         return torch.cat([self.data.new_empty(0), *self._observed])
 
     def result(self) -> tuple[Tensor, Tensor]:
@@ -126,7 +90,7 @@ class StreamingMatch:
             rejected[self._too_near(pool, rows, doubtful[which])] = True
             gaps.index_fill_(1, rejected.nonzero().squeeze(1), math.inf)
         possible = gaps.amin(1) - tolerance < self.squared - self.squared_radii
-        rows = possible.nonzero().squeeze(1)  # ever fewer as the round goes on
+        rows = possible.nonzero().squeeze(1)  # fewer and fewer in the course of a round
         return rejected, rows, gaps[rows].argmin(1)
 
     def _gaps(self, pool: Tensor) -> tuple[Tensor, float]:
@@ -138,10 +102,9 @@ class StreamingMatch:
         if self._buffer.numel() < size:
             self._buffer = torch.empty(size, device=pool.device)
         gaps = self._buffer[:size].view(len(self.data), len(pool))
-        _product(self._left, right, gaps)
-        # A float32 sum of k products is off by at most about k * 2^-24 times the sum of their magnitudes.
         magnitude = (self._longest + float(norms.max().sqrt())) ** 2 + float(self._shift.max())
-        return gaps, right.shape[1] * 2**-23 * magnitude
+        # twice: the norms in the last two columns are rounded sums as well
+        return product(self._left, right, gaps), 2 * rounding(right.shape[1]) * magnitude
 
     def _too_near(self, pool: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         return columns[squared_distances(self.data, rows, pool, columns) < self.squared_radii[rows]]
@@ -196,7 +159,7 @@ class ApproximateMatch(StreamingMatch):
         squared, rows = (torch.from_numpy(x).to(pool.device) for x in found)  # (c, neighbours), row -1 for none
         squared = squared.masked_fill(rows < 0, math.inf)
         rows = rows.clamp(min=0)
-        reached = squared[:, 0].isfinite()  # a query whose cells are all empty finds nobody
+        reached = squared[:, 0].isfinite()  # a query whose cells are all empty finds no data point
         if reached.any():
             self._observe(squared[reached, 0])
         columns = torch.arange(len(pool), device=pool.device)[:, None].expand_as(rows)
@@ -213,33 +176,14 @@ class ApproximateMatch(StreamingMatch):
 
 
 def inverted_file(data: Tensor, lists: int | None = None) -> Any:
-    """A faiss index of the data in `lists` cells, about 4 sqrt(n) unless told; on the GPU where there is one."""
+    """A faiss index of the data in `lists` cells, by default about 4 sqrt(n); on the GPU where there is one."""
+    import faiss
+
     lists = lists or max(1, min(len(data) // 39, int(4 * math.sqrt(len(data)))))  # faiss wants 39 points a cell
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(data.shape[1]), data.shape[1], lists)
     vectors = data.detach().float().cpu().numpy()
     index.train(vectors)
     index.add(vectors)
-    return _on_gpu(index)
-
-
-def nearest(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Distances (float64) and indices, both (queries, k), of the exact k nearest rows of base, nearest first.
-
-    faiss finds a few more than k in float32; float64 differences put them in order, equal ones by index.
-    """
-    if not 1 <= k <= len(base):
-        raise UserError(f"{k} neighbours were asked of {len(base)} points; ask for 1 to {len(base)}.")
-    index = _on_gpu(faiss.IndexFlatL2(base.shape[1]))
-    index.add(base.detach().float().cpu().numpy())
-    kept = min(len(base), k + _SPARE)
-    found = torch.from_numpy(index.search(queries.detach().float().cpu().numpy(), kept)[1]).to(base.device)
-    found = found.sort(1).values  # by index, which a stable sort by distance then keeps among equals
-    rows = torch.arange(len(queries), device=base.device).repeat_interleave(kept)
-    squared, order = squared_distances(queries, rows, base, found.flatten()).view(-1, kept).sort(dim=1, stable=True)
-    return squared[:, :k].sqrt(), found.gather(1, order)[:, :k]
-
-
-def _on_gpu(index: Any) -> Any:
     if faiss.get_num_gpus() == 0:
         return index
     return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), torch.cuda.current_device(), index)

@@ -18,12 +18,11 @@ from typing import IO, Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from rtm.core.errors import UserError
-from rtm.core.files import atomic, digest
+from rtm.core.errors import UserError, printable
+from rtm.core.files import atomic, digest, reading
 from rtm.data.pickles import load_arrays
 
 Tensors = dict[str, Tensor]
@@ -58,9 +57,9 @@ def convert(name: str, found: Path, path: Path) -> None:
     """Write the tensors of a source, known by its sha256, to `path`."""
     source = NETWORKS[name].source_of(found)
     tensors = {name: tensor.contiguous() for name, tensor in source.read(found).items()}
-    told = {"source": source.url or source.package, "sha256": source.sha256}
+    origin = {"source": source.url or source.package, "sha256": source.sha256}
     with atomic(path) as file:
-        file.write(save(tensors, metadata={"rtm": json.dumps(told, sort_keys=True)}))
+        file.write(save(tensors, metadata={"rtm": json.dumps(origin, sort_keys=True)}))
     if source.lacks:
         address = NETWORKS[name].sources[0].url
         print(f"rtm: {path} is without {source.lacks}, which only {address} has.", file=sys.stderr)
@@ -70,14 +69,8 @@ def load_network(path: Path) -> Tensors:
     """The tensors of a network that was fetched before."""
     if not path.exists():
         raise UserError(f"{path} is missing; get it with `rtm fetch {path.stem}`.")
-    return load_file(path)
-
-
-def described(path: Path) -> dict[str, str]:
-    """Where the file's tensors come from."""
-    with safe_open(path, "pt") as file:
-        told: dict[str, str] = json.loads(file.metadata()["rtm"])
-    return told
+    with reading(path, f"get it again with `rtm fetch {path.stem}`"):
+        return load_file(path)
 
 
 def _state_dict(path: Path) -> Tensors:
@@ -141,7 +134,8 @@ class _TorchScript(pickle.Unpickler):
         if module.startswith("__torch__."):
             return _Record
         if (module, name) not in known:
-            raise UserError(f"The file wants to run {module}.{name}; it is not the network that was expected.")
+            wanted = printable(f"{module}.{name}")
+            raise UserError(f"The file wants to run {wanted}; it is not the network that was expected.")
         return known[module, name]
 
     def persistent_load(self, stored: tuple[str, Any, str, str, int]) -> Tensor:

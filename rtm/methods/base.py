@@ -1,6 +1,7 @@
-"""What a training method is: the step that the loop repeats, and what of it must survive a stop."""
+"""What a training method is: the step that the loop repeats, and the state that a save keeps."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rtm.config import Experiment
+from rtm.core import distributed
+from rtm.core.randomness import seed_of
 from rtm.data.datasets import Images
 
 
@@ -19,16 +22,19 @@ class Setting:
     experiment: Experiment
     seed: int
     images: Images
-    weights: Path | None  # of the frozen network that the method looks through
+    weights: Path | None  # of the frozen network whose features the method uses
     device: torch.device
 
 
 class Method(ABC):
-    """What a step of training is, and what of it must survive."""
+    """Networks, their optimisers, and a step of training."""
 
     generator: nn.Module
     networks: nn.ModuleDict  # everything that is trained, the generator among it
     optimizers: dict[str, torch.optim.Optimizer]
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.training = setting, setting.experiment.recipe.training
 
     @abstractmethod
     def step(self, step: int) -> dict[str, Tensor | float]:
@@ -36,6 +42,24 @@ class Method(ABC):
 
     @abstractmethod
     def ema_decay(self, step: int) -> float: ...
+
+    def seed(self, purpose: str) -> int:
+        return seed_of(self.setting.seed, purpose)
+
+    def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
+        """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.
+
+        loss_of(part, n) is what a part adds to the mean over the n samples of the share."""
+        optimizer, mine = self.optimizers[name], distributed.share(batch)
+        optimizer.zero_grad()
+        total = torch.zeros((), device=self.setting.device)
+        for part in mine.chunk(self.training.accumulate):
+            loss = loss_of(part, len(mine))
+            loss.backward()
+            total += loss.detach()
+        distributed.average_gradients([self.networks[name]])
+        optimizer.step()
+        return distributed.mean(total)
 
     def extra(self) -> dict[str, Any]:
         """State beside networks and optimisers: tensors and numbers."""

@@ -1,20 +1,19 @@
-"""A protocol from samples to numbers: extract once, compare with the reference, and tell how it was made."""
+"""The stage `evaluate`: from samples to the metrics of a protocol, with a record of what they were made from."""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
 from rtm.config import Config, Experiment
 from rtm.config.experiments import Protocol, Watching
+from rtm.core.devices import best_device
 from rtm.core.errors import UserError
 from rtm.core.files import atomic, digest, reading, write_json
 from rtm.core.layout import Layout
@@ -25,16 +24,15 @@ from rtm.metrics.images import Pictures
 from rtm.metrics.inception_score import inception_score
 from rtm.metrics.prdc import Membership, membership
 
-PACKAGES = ("torch", "torch-fidelity", "numpy")
 BATCH = 128
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """A set of images as a protocol sees it: for FID and IS, and for precision and recall."""
+    """The features of a set of images under a protocol."""
 
-    quality: FeatureSet
-    coverage: FeatureSet  # the same object where one network serves both
+    quality: FeatureSet  # for FID and IS
+    coverage: FeatureSet  # for precision and recall; the same object where one network serves both
     extractors: dict[str, str]  # name: digest
 
     def save(self, path: Path) -> None:
@@ -74,14 +72,39 @@ def extractor_of(name: str, protocol: Protocol, layout: Layout) -> Extractor:
     return InceptionExtractor(weights, protocol.resize)
 
 
-def see(images: Pictures, protocol: Protocol, layout: Layout) -> ImageSet:
-    """Features of images (N, H, W, 3) by the protocol's networks, each run once."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def load_extractors(protocol: Protocol, layout: Layout, real: ImageSet | None = None) -> dict[str, Extractor]:
+    """The protocol's networks by name; an error if they are not those that made the features `real`."""
     names: set[str] = {protocol.extractor, protocol.pr_extractor}
     extractors = {name: extractor_of(name, protocol, layout) for name in sorted(names)}
-    seen = {name: extract(images, extractor, BATCH, device) for name, extractor in extractors.items()}
-    digests = {name: extractor.digest for name, extractor in extractors.items()}
-    return ImageSet(seen[protocol.extractor], seen[protocol.pr_extractor], digests)
+    if real is not None and _digests(extractors) != real.extractors:
+        raise UserError("The reference was made with other weights than are here now; make it again (`rtm reference`).")
+    return extractors
+
+
+def _digests(extractors: dict[str, Extractor]) -> dict[str, str]:
+    return {name: extractor.digest for name, extractor in extractors.items()}
+
+
+def check_count(images: Pictures, required: int) -> None:
+    if len(images) < required:
+        raise UserError(
+            f"The protocol asks for {required} samples and there are {len(images)}; generate more "
+            "(evaluation.samples in params/recipes.yaml)."
+        )
+
+
+def features_of(
+    images: Pictures,  # (N, H, W, 3)
+    protocol: Protocol,
+    extractors: dict[str, Extractor],
+    count: int | None = None,  # of the first images, for FID and IS; by default all
+    pr_count: int | None = None,  # of the first of those, for precision and recall; by default all of them
+) -> ImageSet:
+    """Features by the protocol's networks; each runs once, on the images that it is needed for."""
+    count = count or len(images)
+    counts: dict[str, int] = {protocol.pr_extractor: pr_count or count, protocol.extractor: count}
+    sets = {name: extract(images, extractors[name], BATCH, best_device(), number) for name, number in counts.items()}
+    return ImageSet(sets[protocol.extractor], sets[protocol.pr_extractor], _digests(extractors))
 
 
 @dataclass(frozen=True)
@@ -90,20 +113,12 @@ class Measured:
     members: Membership  # the decisions behind precision, recall, density and coverage
 
 
-def measure(fake: ImageSet, real: ImageSet, protocol: Protocol, required: int) -> Measured:
-    """Every metric of a protocol by name, of the first `required` images."""
-    if len(fake.quality) < required:
-        raise UserError(
-            f"The protocol asks for {required} samples and there are {len(fake.quality)}; generate more "
-            "(evaluation.samples in params/recipes.yaml)."
-        )
-    if fake.extractors != real.extractors:
-        raise UserError("The reference was made with other weights than are here now; make it again (`rtm reference`).")
-    used = fake.quality.first(required)
-    metrics = {"fid": frechet_distance(real.statistics, used.features)}
-    if used.logits is not None:
-        metrics["is"], metrics["is_std"] = inception_score(used.logits, protocol.splits)
-    chosen = fake.coverage.features[: protocol.pr_samples or required]
+def measure(fake: ImageSet, real: ImageSet, protocol: Protocol) -> Measured:
+    """Every metric of a protocol by name."""
+    metrics = {"fid": frechet_distance(real.statistics, fake.quality.features)}
+    if fake.quality.logits is not None:
+        metrics["is"], metrics["is_std"] = inception_score(fake.quality.logits, protocol.splits)
+    chosen = fake.coverage.features[: protocol.pr_samples]
     members = membership(real.coverage.features, chosen, protocol.k, protocol.strict)
     metrics |= members.metrics()
     return Measured({name: round(value, 6) for name, value in metrics.items()}, members)
@@ -111,13 +126,12 @@ def measure(fake: ImageSet, real: ImageSet, protocol: Protocol, required: int) -
 
 def fid_of(images: Pictures, reference: Path, protocol: Protocol, layout: Layout) -> float:
     """FID alone: what selects a checkpoint in training."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    fake = extract(images, extractor_of(protocol.extractor, protocol, layout), BATCH, device)
+    fake = extract(images, extractor_of(protocol.extractor, protocol, layout), BATCH, best_device())
     return frechet_distance(ImageSet.load(reference).statistics, fake.features)
 
 
-def glance(real: Pictures, watching: Watching, layout: Layout) -> Callable[[Pictures], dict[str, float]]:
-    """What tells FID, precision and recall of few images against as many real ones: for a curve, not for a table."""
+def curve_metrics(real: Pictures, watching: Watching, layout: Layout) -> Callable[[Pictures], dict[str, float]]:
+    """A function for FID, precision and recall of few images against as many real ones: for curves, not for tables."""
     small = watching.extractor == "digit_classifier"
     protocol = Protocol(
         title="on the way",
@@ -129,32 +143,34 @@ def glance(real: Pictures, watching: Watching, layout: Layout) -> Callable[[Pict
         splits=1,
         samples={"default": watching.samples},
     )
-    reference = see(real, protocol, layout)
+    extractors = load_extractors(protocol, layout)
+    reference = features_of(real, protocol, extractors)
 
-    def look(images: Pictures) -> dict[str, float]:
-        metrics = measure(see(images, protocol, layout), reference, protocol, len(images)).metrics
+    def metrics_of(images: Pictures) -> dict[str, float]:
+        metrics = measure(features_of(images, protocol, extractors), reference, protocol).metrics
         return {name: metrics[name] for name in ("fid", "precision", "recall")}
 
-    return look
+    return metrics_of
 
 
 def write_reference(config: Config, layout: Layout, dataset: str, protocol: str) -> None:
-    images = Images(layout.images(dataset))
-    see(images.pixels, config.params.protocols[protocol], layout).save(layout.reference(dataset, protocol))
+    images, chosen = Images(layout.images(dataset)), config.params.protocols[protocol]
+    features = features_of(images.pixels, chosen, load_extractors(chosen, layout))
+    features.save(layout.reference(dataset, protocol))
 
 
 def write_metrics(config: Config, layout: Layout, experiment: Experiment, protocol_name: str, seed: int) -> None:
     """The metrics of every variant of an experiment's samples, with what they were made from."""
-    protocol, folder = config.params.protocols[protocol_name], layout.samples(experiment.name, seed)
+    protocol = config.params.protocols[protocol_name]
+    required = protocol.required(experiment.dataset_name)
+    samples = {variant: _samples(layout, experiment, seed, variant, required) for variant in experiment.variants}
     reference = layout.reference(experiment.dataset_name, protocol_name)
-    real, required = ImageSet.load(reference), protocol.required(experiment.dataset_name)
+    real = ImageSet.load(reference)
+    extractors = load_extractors(protocol, layout, real)
     metrics = {}
-    for variant in experiment.variants:
-        samples = folder / f"{variant}.npy"
-        if not samples.exists():
-            raise UserError(f"{samples} is missing; make it with `rtm sample {experiment.name} --seed {seed}`.")
-        seen = see(np.load(samples, mmap_mode="r"), protocol, layout)
-        metrics[variant] = measure(seen, real, protocol, required).metrics
+    for variant, images in samples.items():
+        features = features_of(images, protocol, extractors, required, protocol.pr_samples)
+        metrics[variant] = measure(features, real, protocol).metrics
     written: dict[str, Any] = {
         "experiment": experiment.name,
         "protocol": protocol_name,
@@ -165,7 +181,15 @@ def write_metrics(config: Config, layout: Layout, experiment: Experiment, protoc
             "checkpoint_sha256": digest(layout.checkpoint(experiment.name, seed)),
             "reference_sha256": digest(reference),
             "extractors": real.extractors,
-            "versions": {package: version(package) for package in PACKAGES},
         },
     }
     write_json(layout.metrics(experiment.name, protocol_name, seed), written)
+
+
+def _samples(layout: Layout, experiment: Experiment, seed: int, variant: str, required: int) -> Pictures:
+    path = layout.samples(experiment.name, seed) / f"{variant}.npy"
+    if not path.exists():
+        raise UserError(f"{path} is missing; make it with `rtm sample {experiment.name} --seed {seed}`.")
+    images: Pictures = np.load(path, mmap_mode="r")
+    check_count(images, required)
+    return images

@@ -1,4 +1,4 @@
-"""From images to features: what every network behind the metrics has in common."""
+"""From images to features: what all networks behind the metrics share."""
 
 import hashlib
 from dataclasses import dataclass
@@ -31,9 +31,6 @@ class FeatureSet:
     def __len__(self) -> int:
         return len(self.features)
 
-    def first(self, count: int) -> "FeatureSet":
-        return FeatureSet(self.features[:count], None if self.logits is None else self.logits[:count])
-
 
 class Extractor(nn.Module):
     """Images uint8 (batch, 3, H, W) to `Features`; `digest` is the identity of weights and preprocessing."""
@@ -65,14 +62,16 @@ def extract(
     extractor: Extractor,
     batch_size: int,
     device: torch.device | str,
+    count: int | None = None,  # of how many images, from the first; by default all
 ) -> FeatureSet:
-    """The features of all images; what a batch holds besides an image does not change its features."""
+    """The features of the images; the other images in a batch do not change an image's features."""
+    count = len(images) if count is None else count
     extractor = extractor.to(device)
     parts: list[Features] = []
     exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
-    with torch.inference_mode(), full_precision(), exact, progress("extract features", len(images)) as report:
-        for first in range(0, len(images), batch_size):
-            batch = torch.from_numpy(np.array(images[first : first + batch_size])).to(device)
+    with torch.inference_mode(), full_precision(), exact, progress("extract features", count) as report:
+        for first in range(0, count, batch_size):
+            batch = torch.from_numpy(np.array(images[first : min(first + batch_size, count)])).to(device)
             part: Features = extractor(batch.permute(0, 3, 1, 2))
             parts.append(Features(part.features.cpu(), None if part.logits is None else part.logits.cpu()))
             report(first + len(batch))

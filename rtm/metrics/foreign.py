@@ -1,17 +1,18 @@
-"""Measure images of any origin as the pipeline measures its own, with what may be asked for beyond the metrics."""
+"""Measure images of any origin as the pipeline measures its own; on request also intervals and copies."""
 
 import sys
 from pathlib import Path
 from typing import Any
 
 from rtm.config import Config
-from rtm.config.experiments import Protocol
+from rtm.core.devices import best_device
 from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all, write_json
 from rtm.core.layout import Layout
-from rtm.metrics.evaluate import ImageSet, measure, see
+from rtm.metrics.evaluate import BATCH, ImageSet, check_count, features_of, load_extractors, measure
+from rtm.metrics.features import extract
 from rtm.metrics.images import Pictures, load_images
-from rtm.metrics.memorisation import memorisation
+from rtm.metrics.memorisation import distances_of_others, memorisation
 from rtm.metrics.uncertainty import check_resamples, intervals
 
 
@@ -28,12 +29,20 @@ def evaluate_images(
     """The metrics of the images at `path` by name; `intervals` and `memorisation` where they are asked for."""
     check_resamples(resamples)
     protocol, side = config.params.protocols[protocol_name], config.params.datasets[dataset].resolution
-    required, images = protocol.required(dataset), _load(path, protocol, side)
+    required, images = protocol.required(dataset), _load(path, side)
+    check_count(images, required)
+    unseen = None if held_out is None else _load(held_out, side)
     if len(images) > required:
         print(f"rtm: {path} holds {len(images)} images; only the first {required} are measured.", file=sys.stderr)
     real = ImageSet.load(layout.reference(dataset, protocol_name))
-    fake = see(images, protocol, layout)
-    measured = measure(fake, real, protocol, required)
+    extractors = load_extractors(protocol, layout, real)
+    others = None
+    if memorised:  # before the metrics, because it may refuse
+        extractor = extractors[protocol.pr_extractor]
+        features = None if unseen is None else extract(unseen, extractor, BATCH, best_device()).features
+        others = distances_of_others(real.coverage.features, features)
+    fake = features_of(images, protocol, extractors, required, None if memorised else protocol.pr_samples)
+    measured = measure(fake, real, protocol)
     result: dict[str, Any] = {
         "images": str(path),
         "dataset": dataset,
@@ -44,21 +53,19 @@ def evaluate_images(
         "provenance": {"extractors": real.extractors},
     }
     if resamples:
-        used = fake.quality.first(required)
         result["intervals"] = intervals(
-            measured.metrics, used, real.statistics, measured.members, protocol.splits, resamples
+            measured.metrics, fake.quality, real.statistics, measured.members, protocol.splits, resamples
         )
-    if memorised:
-        others = None if held_out is None else see(_load(held_out, protocol, side), protocol, layout).coverage.features
-        result["memorisation"] = memorisation(fake.coverage.features[:required], real.coverage.features, others)
+    if others is not None:
+        result["memorisation"] = memorisation(fake.coverage.features, real.coverage.features, others)
     return result
 
 
-def _load(path: Path, protocol: Protocol, side: int) -> Pictures:
-    """Images as large as the training images, where the protocol brings none to the size of its network."""
+def _load(path: Path, side: int) -> Pictures:
+    """Images as large as the training images: at another size they would be other images to every network."""
     images = load_images(path)
     height, width = images[0:1].shape[1:3]
-    if protocol.resize == "none" and (height, width) != (side, side):
+    if (height, width) != (side, side):
         raise UserError(f"{path} holds images of {width} x {height} px, the dataset of {side} x {side}: resize them.")
     return images
 

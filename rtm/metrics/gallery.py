@@ -8,17 +8,17 @@ from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.core.devices import best_device
+from rtm.core.distances import nearest
 from rtm.core.files import atomic
-from rtm.core.neighbours import nearest
 from rtm.core.randomness import permutation, seed_of
 from rtm.data.datasets import Images
 from rtm.metrics.features import Extractor, extract
-from rtm.models.generator import draw, latents, load_generator
+from rtm.models.drawing import draw, draw_many, latents, load_generator
 from rtm.models.sampling import evaluation_seed
 
-SAMPLES = {32: 4096}  # by the largest resolution at which a sheet of so many can be read
+SAMPLES = {32: 4096}  # largest resolution: number of samples that can still be seen on one sheet
 FEW_SAMPLES = 64
-POOL = 10_000  # samples among which neighbours are looked for, at most
+POOL = 10_000  # samples that neighbours are chosen from, at most
 QUERIES, NEIGHBOURS = 16, 8
 STRIPS, FRAMES = 6, 15
 
@@ -30,7 +30,8 @@ def write_gallery(
     generator = load_generator(experiment, checkpoint, device)
     resolution = experiment.dataset.resolution
     shown = next((number for side, number in SAMPLES.items() if resolution <= side), FEW_SAMPLES)
-    pool = _drawn(generator, experiment, seed, max(shown, min(POOL, experiment.recipe.evaluation.samples)), device)
+    number = max(shown, min(POOL, experiment.recipe.evaluation.samples))
+    pool = draw_many(generator, experiment, evaluation_seed(seed), number, device)
     chosen = permutation(seed_of("queries"), len(images))[:QUERIES].numpy()
     queries = np.asarray(images.pixels[chosen])
     with atomic(path) as file:
@@ -43,14 +44,9 @@ def write_gallery(
         )
 
 
-def _drawn(generator: nn.Module, experiment: Experiment, seed: int, number: int, device: torch.device) -> np.ndarray:
-    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
-    return torch.cat([draw(generator, experiment, evaluation_seed(seed), index).cpu() for index in indices]).numpy()
-
-
 def _nearest(queries: np.ndarray, pool: np.ndarray, extractor: Extractor, device: torch.device) -> np.ndarray:
-    asked, found = (torch.from_numpy(extract(pixels, extractor, 64, device).features) for pixels in (queries, pool))
-    return nearest(asked, found, NEIGHBOURS)[1].numpy()
+    asked, found = (extract(pixels, extractor, 64, device).features for pixels in (queries, pool))
+    return nearest(asked, found, NEIGHBOURS)[1]
 
 
 def _interpolated(generator: nn.Module, experiment: Experiment, seed: int, device: torch.device) -> np.ndarray:

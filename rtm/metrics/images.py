@@ -1,17 +1,16 @@
 """Images of any origin for `rtm evaluate`: a folder, or an array in .npy or .npz, read a batch at a time."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from rtm.core.errors import UserError
 from rtm.core.files import reading
-from rtm.data.datasets import IMAGE_SUFFIXES
+from rtm.data.pictures import SUFFIXES, open_image
+
+REMEDY = "make this image again or remove it"
 
 
 class Pictures(Protocol):
@@ -23,7 +22,7 @@ class Pictures(Protocol):
 
 
 def load_images(path: Path) -> Pictures:
-    """The images at `path`; what is wrong with them is told with the name of the file."""
+    """The images at `path`; an error names the file that is wrong."""
     if path.is_dir():
         return _Folder(path)
     if not path.exists():
@@ -34,12 +33,16 @@ def load_images(path: Path) -> Pictures:
 
 
 class _Folder:
-    """PNG, JPEG, ... in the order of their names; the headers are checked at once, the rest when it is read."""
+    """PNG, JPEG, ... in the order of their names; the headers are checked at once, the rest when it is read.
+
+    Hidden files and folders, as thumbnails and checkpoints of editors are, do not count.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+        self.paths = sorted(path for path in found if not _is_hidden(path.relative_to(folder)))
         if not self.paths:
-            raise UserError(f"{folder} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}).")
+            raise UserError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))}).")
         first, (width, height) = self.paths[0].name, _header(self.paths[0])
         for path in self.paths:
             if (size := _header(path)) != (width, height):
@@ -52,8 +55,12 @@ class _Folder:
         return np.stack([_pixels(path) for path in self.paths[rows]])
 
 
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
 def _header(path: Path) -> tuple[int, int]:
-    with _open(path) as image:
+    with open_image(path, str(path), REMEDY) as image:
         mode, size = image.mode, image.size
     if mode != "RGB":
         raise UserError(f"{path} is of mode {mode}, not RGB; convert all images to 8-bit RGB.")
@@ -61,14 +68,8 @@ def _header(path: Path) -> tuple[int, int]:
 
 
 def _pixels(path: Path) -> NDArray[np.uint8]:
-    with _open(path) as image:
+    with open_image(path, str(path), REMEDY) as image:
         return np.asarray(image)
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[Image.Image]:
-    with reading(path, "make this image again or remove it"), Image.open(path) as image:
-        yield image
 
 
 def _array(path: Path) -> NDArray[np.generic]:
@@ -93,6 +94,8 @@ class _Array:
             raise UserError(f"{path} has the shape {array.shape}; images are (N, H, W, 3) or (N, 3, H, W), in colour.")
         if array.dtype != np.uint8 and not np.issubdtype(array.dtype, np.floating):
             raise UserError(f"{path} holds {array.dtype}; save uint8, or floats from 0 to 1.")
+        if array.dtype == np.uint8 and not any(image.max() > 1 for image in array):
+            raise UserError(f"{path} holds only 0 and 1 as uint8, which is black; save 0 to 255, or floats.")
         self.array = array
 
     def __len__(self) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rtm.core import distances
+from rtm.core.devices import best_device
 from rtm.core.distances import Floats, Ints, Matrix, Pairs, Points
 from rtm.core.errors import UserError
 from rtm.core.progress import Report, progress
@@ -53,8 +54,8 @@ def membership(
     """The decisions behind `prdc`, one by one."""
     arrays = [distances.as_array(real, "real"), distances.as_array(fake, "fake")]
     _check(arrays, k)
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    edge = distances.edge_for(where)
+    where = torch.device(device) if device else best_device()
+    edge = distances.EDGE[where.type]
     reals, fakes = (-(-len(array) // edge) for array in arrays)
     total = reals * (reals + 1) // 2 + fakes * (fakes + 1) // 2 + reals * fakes
     with torch.inference_mode(), distances.full_precision(), progress("precision and recall", total) as report:
@@ -84,13 +85,11 @@ class _Counter:
 
 
 def smallest(rows: Ints, values: Floats, count: int, k: int) -> Floats:
-    """The k smallest values of each row, in order, (count, k); infinity where there are fewer."""
-    order = np.lexsort((values, rows))
-    rows, values = rows[order], values[order]
-    starts = np.searchsorted(rows, np.arange(count))
-    rank = np.arange(len(rows)) - starts[rows]
+    """The k smallest values of each row in order, (count, k); infinity where a row has fewer."""
+    order, rank = distances.ranked(rows, values)
+    first = order[rank < k]
     table = np.full((count, k), np.inf)
-    table[rows[rank < k], rank[rank < k]] = values[rank < k]
+    table[rows[first], rank[rank < k]] = values[first]
     return table
 
 
@@ -99,7 +98,7 @@ def _radii(points: Points, k: int, edge: int, count: _Counter) -> Floats:
     best = np.full((len(points), k), np.inf)  # the k smallest upper bounds so far
     kept: list[Pairs] = []  # every pair that may be nearer than the k-th of them
     pieces = distances.blocks(len(points), edge)
-    diagonal = [(i, i) for i in pieces]  # first, so that every row has a limit before the other tiles come
+    diagonal = [(i, i) for i in pieces]  # first: then every row has a limit before the other tiles
     for i, j in diagonal + list(combinations(pieces, 2)):
         kept.append(_near(points, i, j, best))
         if len(kept) > len(pieces):
@@ -118,23 +117,25 @@ def _nearer(pairs: Pairs, best: Floats) -> Pairs:
 
 
 def _near(points: Points, i: slice, j: slice, best: Floats) -> Pairs:
-    """The pairs of a tile, both ways round, that may be among the k nearest of their row; updates `best`."""
+    """The pairs of a tile, in both orders, that may be among the k nearest of their row; updates `best`."""
     k = best.shape[1]
     values = distances.tile(points, points, i, j)
     limit = best[:, -1].copy()
     if i == j:
-        limit[i] = np.minimum(limit[i], _first_limit(points, i, values, k))
+        values.fill_diagonal_(-torch.inf)
+        if k < len(values):  # otherwise there are too few others in this tile
+            limit[i] = np.minimum(limit[i], distances.kth_bound(points, points, i, i, values, k))
         values.masked_fill_(torch.ones_like(values, dtype=torch.bool).tril_(), -torch.inf)
     reach = distances.threshold(points, limit)
     mask = (values >= reach[i, None]) | (values >= reach[None, j])
     pairs = distances.select(points, points, i, j, values, mask)
     many = values.numel() // 64 + 2 * k * sum(values.shape)
     for sharpen in (distances.refine, distances.exact):
-        if len(pairs) > many:
+        if len(pairs.rows) > many:
             limit = _merged(best, pairs)[:, -1]
             pairs = sharpen(points, points, pairs.where(pairs.low <= np.maximum(limit[pairs.rows], limit[pairs.cols])))
     best[:] = _merged(best, pairs)
-    return _nearer(Pairs.join([pairs, pairs.swapped()]), best)
+    return _nearer(Pairs.join([pairs, pairs._replace(rows=pairs.cols, cols=pairs.rows)]), best)
 
 
 def _merged(best: Floats, pairs: Pairs) -> Floats:
@@ -146,14 +147,6 @@ def _merged(best: Floats, pairs: Pairs) -> Floats:
     merged = best.copy()
     merged[rows] = np.sort(np.concatenate([best[rows], new], axis=1), axis=1)[:, : best.shape[1]]
     return merged
-
-
-def _first_limit(points: Points, i: slice, values: Tensor, k: int) -> Floats:
-    """An upper bound of each k-th distance, from the k nearest in the diagonal tile."""
-    chosen = values.fill_diagonal_(-torch.inf).topk(min(k, len(values)), dim=1)
-    cols = chosen.indices.cpu().numpy() + i.start
-    high = -2 * chosen.values.cpu().numpy().astype(np.float64) + 2 * (points.margin[i, None] + points.margin[cols])
-    return high.max(axis=1) * points.scale**2 if high.shape[1] == k else np.full(len(values), np.inf)
 
 
 def _members(
@@ -182,10 +175,10 @@ def _reach(points: Points, radii: Floats, strict: bool) -> Tensor:
 
 
 def _settled(real: Points, fake: Points, pairs: Pairs, real_radii: Floats, fake_radii: Floats) -> Pairs:
-    """Sharpen the pairs whose enclosure holds a radius, until none is left in doubt."""
+    """Compute pairs more exactly while a radius lies within their enclosure, until every decision is certain."""
     many = 1 + len(np.unique(pairs.rows)) * len(np.unique(pairs.cols)) // 64
     for sharpen in (distances.refine, distances.exact):
-        open_ = np.zeros(len(pairs), bool)
+        open_ = np.zeros(len(pairs.rows), bool)
         for radii in (real_radii[pairs.rows], fake_radii[pairs.cols]):
             open_ |= (pairs.low <= radii) & (radii <= pairs.high)
         if sharpen is distances.exact or open_.sum() > many:

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torchvision.models import vgg16
 
 from rtm.core.errors import UserError
-from rtm.data.weights import NETWORKS, load_network
+from rtm.data.weights import NETWORKS
 from rtm.metrics.features import Extractor, Features, identity
+from rtm.models.vgg16 import load_vgg16
 
 
 class VGG16Extractor(Extractor):
@@ -20,17 +20,14 @@ class VGG16Extractor(Extractor):
 
     def __init__(self, weights: Path) -> None:
         super().__init__()
-        tensors = load_network(weights)
-        if "classifier.3.weight" not in tensors:
+        self.network = load_vgg16(weights)
+        if not self.network.classifier:
             address = NETWORKS["vgg16"].sources[0].url
             raise UserError(
                 f"{weights} holds VGG16's convolutions only; get {address} and run "
                 f"`rtm fetch vgg16 --source {Path(address).name}`."
             )
-        self.network = vgg16(weights=None)
-        self.network.load_state_dict(tensors)
         self.network.classifier = self.network.classifier[:4]
-        self.eval().requires_grad_(False)
         self.digest = identity(weights, "pil_bilinear")
 
     def forward(self, images: Tensor) -> Features:

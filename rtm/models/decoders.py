@@ -6,7 +6,7 @@ so that the style acts on the trunk itself. Feature maps are (batch, width, R, R
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Literal, cast
 
@@ -14,9 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rtm.core.errors import UserError
-
-Noise = Callable[[int], Tensor]  # resolution R -> standard normal (batch, 1, R, R)
+from rtm.models.layers import Noise
 
 
 class AdaIN(nn.Module):
@@ -114,9 +112,7 @@ class Decoder(nn.Module):
         channels: int = 3,
     ) -> None:
         super().__init__()
-        if block not in ("residual", "convnext"):
-            raise UserError(f"block is {block!r}; choose residual or convnext.")
-        self.stages = _checked_stages(blocks, widths or {})
+        self.stages = sorted(blocks)
         self.noise_resolutions = [r for r in self.stages if noise and r <= noise_max_resolution]
         width_at = {r: (widths or {}).get(r, width) for r in self.stages}
         self.constant = nn.Parameter(torch.randn(1, width_at[self.stages[0]], self.stages[0], self.stages[0]))
@@ -140,20 +136,6 @@ class Decoder(nn.Module):
         for resolution, layer in zip(self.resolutions, self.layers, strict=True):
             x = layer(x, w, maps.get(resolution))
         return cast(Tensor, self.to_image(x) * self.gain + self.bias)
-
-
-def _checked_stages(blocks: Mapping[int, int], widths: Mapping[int, int]) -> list[int]:
-    stages = sorted(blocks)
-    if not stages or min(blocks.values()) < 1 or min(stages) < 1:
-        raise UserError(
-            f"blocks is {dict(blocks)}; give every resolution at least one block, e.g. {{1: 1, 4: 2, 8: 2}}."
-        )
-    for before, now in pairwise(stages):
-        if now % before:
-            raise UserError(f"Resolution {now} is not a multiple of {before}, the one before; change blocks.")
-    if unknown := sorted(set(widths) - set(stages)):
-        raise UserError(f"widths names the resolutions {unknown}, which have no blocks; choose among {stages}.")
-    return stages
 
 
 def _initialise(branch: nn.Module, blocks: int) -> None:

@@ -1,82 +1,35 @@
-"""What every generator shares: its mapper, its weights from a checkpoint, and images from integers.
+"""The generator of RS-IMLE, and of every method but StyleGAN2: a mapper and a decoder (Sec. 3.2)."""
 
-Everything random about image i is a function of (seed, i): z, spatial noise and, with classes, the label.
-Two experiments with the same dim share the noise of image i.
-"""
-
-from collections.abc import Callable
-from pathlib import Path
-
-import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from rtm.config import Experiment
-from rtm.config.experiments import MLP, Mapper
-from rtm.core.errors import UserError
-from rtm.core.randomness import normal, seed_of
-from rtm.data.datasets import to_pixels
-from rtm.methods.registry import build_generator
-from rtm.models.mappers import RTM, MLPMapper
-
-Noise = Callable[..., Tensor]  # (resolution, layer ...) -> (batch, 1, R, R)
+from rtm.models.decoders import Decoder
+from rtm.models.layers import Noise, compile_mapper
+from rtm.models.registry import build_mapper
 
 
-def build_mapper(mapper: Mapper, dim: int, in_dim: int | None = None) -> nn.Module:
-    if isinstance(mapper, MLP):
-        return MLPMapper(dim, mapper.layers, mapper.lr_mul, in_dim=in_dim, init=mapper.init)
-    options = mapper.model_dump(exclude={"kind", "tokens", "fit"})
-    return RTM(dim, mapper.tokens or dim // mapper.width, in_dim=in_dim, **options)
+class Generator(nn.Module):
+    """z -> w -> image."""
+
+    def __init__(self, mapper: nn.Module, decoder: Decoder) -> None:
+        super().__init__()
+        self.mapper, self.decoder = mapper, decoder
+
+    def forward(
+        self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, H: int | None = None
+    ) -> Tensor:
+        w = self.mapper(z) if H is None else self.mapper(z, H=H)
+        images: Tensor = self.decoder(w, noise)
+        return images
+
+    def compile_parts(self) -> None:
+        compile_mapper(self.mapper)
+        self.decoder.compile()
 
 
-def classes_of(experiment: Experiment) -> int:
-    """Number of classes the generator is told of: 0 if it is unconditional."""
-    gan = experiment.recipe.stylegan2
-    return experiment.dataset.classes if gan and gan.conditional else 0
-
-
-def load_generator(experiment: Experiment, checkpoint: Path, device: torch.device) -> nn.Module:
-    if not checkpoint.exists():
-        raise UserError(f"{checkpoint} is missing; train it, or get it with `dvc pull {checkpoint.parent}`.")
-    generator = build_generator(experiment)
-    try:
-        generator.load_state_dict(load_file(checkpoint))
-    except RuntimeError:
-        raise UserError(f"{checkpoint} does not fit the parameters of {experiment.name}; train it again.") from None
-    return generator.to(device).eval().requires_grad_(False)
-
-
-def latents(seed: int, index: Tensor, dim: int) -> Tensor:
-    return normal(seed_of(seed, "z"), index, dim)
-
-
-def noise_of(seed: int, index: Tensor) -> Noise:
-    def maps(resolution: int, *layer: int) -> Tensor:
-        flat = normal(seed_of(seed, "noise", resolution, *layer), index, resolution**2)
-        return flat.view(-1, 1, resolution, resolution)
-
-    return maps
-
-
-def labels_of(seed: int, index: Tensor, classes: int) -> Tensor | None:
-    """Uniform labels."""
-    if not classes:
-        return None
-    uniform = 0.5 * (1 + torch.erf(normal(seed_of(seed, "label"), index, 1)[:, 0].double() / 2**0.5))
-    return (uniform * classes).long().clamp(max=classes - 1)
-
-
-@torch.no_grad()
-def draw(
-    generator: nn.Module,
-    experiment: Experiment,
-    seed: int,
-    index: Tensor,
-    H: int | None = None,  # refinement steps, if not those of training
-    z: Tensor | None = None,  # instead of the latents of `index`
-) -> Tensor:
-    """Images `index` of a seed, uint8 (batch, R, R, 3)."""
-    z = latents(seed, index, experiment.recipe.dim) if z is None else z
-    labels = labels_of(seed, index, classes_of(experiment))
-    images = generator(z, labels=labels, noise=noise_of(seed, index), H=H)
-    return to_pixels(images).permute(0, 2, 3, 1)
+def build_generator(experiment: Experiment) -> Generator:
+    """Decoder before mapper: with one seed, all mappers start before the same decoder weights."""
+    assert experiment.decoder is not None
+    dim = experiment.recipe.dim
+    decoder = Decoder(dim, **experiment.decoder.model_dump())
+    return Generator(build_mapper(experiment.mapper, dim), decoder)

@@ -15,14 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm.core.errors import UserError
+from rtm.models.layers import Linear, full_precision, pixel_norm, truncated_normal_
 
-_TRUNCATED_STD = 0.8796256610342398  # standard deviation of N(0, 1) cut at +-2
 _STATE_SEED = 0  # the initial states are constants of the architecture, not of a run
-
-
-def pixel_norm(z: Tensor, eps: float = 1e-8) -> Tensor:
-    """Scale each vector to a mean square of one (Fig. 3)."""
-    return z * torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)
 
 
 def rms_norm(h: Tensor, axis: int, eps: float) -> Tensor:
@@ -32,41 +27,6 @@ def rms_norm(h: Tensor, axis: int, eps: float) -> Tensor:
     return h * torch.rsqrt(h.square().mean(axis, keepdim=True) + eps)
 
 
-def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
-    """Normal cut at two sigma and widened again, so that its standard deviation is `std`."""
-    nn.init.trunc_normal_(tensor, generator=generator)
-    with torch.no_grad():
-        return tensor.mul_(std / _TRUNCATED_STD)
-
-
-def _full_precision(z: Tensor) -> torch.autocast:
-    return torch.autocast(z.device.type if z.device.type != "meta" else "cpu", enabled=False)
-
-
-class Linear(nn.Module):
-    """W x + b whose stored weights are `1 / gain` times, and bias `1 / lr_mul` times, those in effect.
-
-    Adam moves every stored parameter by about the learning rate, so lr_mul scales the steps of what is in effect.
-    """
-
-    def __init__(
-        self, fan_in: int, fan_out: int, bias: bool = True, lr_mul: float = 1.0, gain: float | None = None
-    ) -> None:
-        super().__init__()
-        self.lr_mul = lr_mul
-        self.gain = lr_mul if gain is None else gain
-        self.weight = nn.Parameter(torch.empty(fan_out, fan_in))
-        self.bias = nn.Parameter(torch.zeros(fan_out)) if bias else None
-        truncated_normal_(self.weight, 1 / (self.gain * math.sqrt(fan_in)))  # LeCun, as in TRM
-
-    def effective(self) -> Tensor:
-        return self.weight if self.gain == 1 else self.weight * self.gain
-
-    def forward(self, x: Tensor) -> Tensor:
-        bias = self.bias if self.bias is None or self.lr_mul == 1 else self.bias * self.lr_mul
-        return F.linear(x, self.effective(), bias)
-
-
 class SwiGLU(nn.Module):
     """h + down(silu(gate(h)) * up(h)) along the tokens or the channels of h (tokens, batch, width); no biases."""
 
@@ -74,8 +34,8 @@ class SwiGLU(nn.Module):
         super().__init__()
         self.axis = axis
         inner = math.ceil(round(expansion * size * 2 / 3) / round_to) * round_to
-        self.gate_up = Linear(size, 2 * inner, bias=False, lr_mul=lr_mul)
-        self.down = Linear(inner, size, bias=False, lr_mul=lr_mul)
+        self.gate_up = Linear(size, 2 * inner, bias=None, lr_mul=lr_mul)
+        self.down = Linear(inner, size, bias=None, lr_mul=lr_mul)
 
     def forward(self, h: Tensor) -> Tensor:
         x = h.flatten(1) if self.axis == 0 else h.flatten(0, 1).T  # (size, rest), columns are what is mixed
@@ -95,8 +55,8 @@ class Attention(nn.Module):
         if width % (2 * heads if rope else heads):
             raise UserError(f"width {width} cannot be split over {heads} heads; choose heads that divide it.")
         self.heads, self.rope = heads, rope
-        self.qkv = Linear(width, 3 * width, bias=False, lr_mul=lr_mul)
-        self.out = Linear(width, width, bias=False, lr_mul=lr_mul)
+        self.qkv = Linear(width, 3 * width, bias=None, lr_mul=lr_mul)
+        self.out = Linear(width, width, bias=None, lr_mul=lr_mul)
 
     def forward(self, h: Tensor) -> Tensor:
         qkv = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 1, 3, 0, 4)
@@ -153,7 +113,7 @@ class RTM(nn.Module):
     def __init__(
         self,
         dim: int,  # d, the size of w
-        tokens: int,  # s
+        tokens: int | None,  # s; None: dim / width
         width: int,  # d_h
         H: int,  # refinement steps
         L: int,  # inner cycles of a step
@@ -167,12 +127,13 @@ class RTM(nn.Module):
         init_per_token: bool = False,  # an initial state for each token instead of one for all
         gradient_steps: int = 1,  # last steps that keep a graph: 1 is the short gradient, H everything
         pixel_norm: bool = True,  # as in Fig. 3; Algorithm 1 leaves it out
-        heads: int | None = None,  # of attention; one for each 64 channels unless told
+        heads: int | None = None,  # of attention; by default one for each 64 channels
         rope: bool = False,  # rotary positions in attention
         lr_mul: float = 1.0,  # multiplier of the learning rate
         eps: float = 1e-5,  # of RMSNorm
     ) -> None:
         super().__init__()
+        tokens = dim // width if tokens is None else tokens
         _require_positive(dim=dim, tokens=tokens, width=width, H=H, L=L, layers=layers, round_to=round_to)
         _require_positive(gradient_steps=gradient_steps, expansion=expansion, lr_mul=lr_mul)
         if learnable_init and gradient_steps < H:
@@ -210,7 +171,7 @@ class RTM(nn.Module):
         """w (batch, dim) from z (batch, in_dim), by H steps if given instead of those trained with."""
         steps = self.H if H is None else H
         _require_positive(H=steps)
-        with _full_precision(z):
+        with full_precision(z):
             Z_0 = self._tokens(z)
             Z_H = self.initial_h.expand_as(Z_0).contiguous()  # line 2
             Z_L = self.initial_l.expand_as(Z_0).contiguous()
@@ -259,15 +220,15 @@ class MLPMapper(nn.Module):
         self.act_gain = math.sqrt(2) if equalised else 1.0
         self.layers = nn.ModuleList()
         for fan_in in [self.in_dim] + [dim] * (layers - 1):
-            layer = Linear(fan_in, dim, lr_mul=lr_mul, gain=lr_mul / math.sqrt(fan_in) if equalised else None)
-            draw = nn.init.normal_ if equalised else _choose("init", init, _MLP_INITS)
-            draw(layer.weight)
+            layer = Linear(fan_in, dim, lr_mul=lr_mul)
             if equalised:
-                layer.weight.data /= lr_mul
+                layer.equalise()
+            else:
+                _choose("init", init, _MLP_INITS)(layer.weight)
             self.layers.append(layer)
 
     def forward(self, z: Tensor) -> Tensor:
-        with _full_precision(z):
+        with full_precision(z):
             w = pixel_norm(z.to(cast(Linear, self.layers[0]).weight.dtype))
             for layer in self.layers:
                 w = F.leaky_relu(layer(w), self.slope) * self.act_gain
@@ -278,51 +239,6 @@ _MLP_INITS: dict[str, Callable[[Tensor], Tensor]] = {
     "torch": partial(nn.init.kaiming_uniform_, a=math.sqrt(5)),
     "he": partial(nn.init.kaiming_normal_, a=0.2),
 }
-
-
-class StyleMapping(nn.Module):
-    """Any mapper in a StyleGAN-like generator: `generator.mapping = StyleMapping(RTM(...), num_ws)`.
-
-    It answers to StyleGAN's call, (z, c, truncation_psi, ...) -> w (batch, num_ws, dim), and keeps the running mean
-    of w that truncation needs. With labels the mapper sees PixelNorm(z) beside PixelNorm(embedding of c): build it
-    with in_dim = 2 * dim then.
-    """
-
-    w_avg: Tensor
-
-    def __init__(self, mapper: RTM | MLPMapper, num_ws: int, c_dim: int = 0, w_avg_beta: float = 0.998) -> None:
-        super().__init__()
-        self.mapper, self.num_ws, self.c_dim, self.w_avg_beta = mapper, num_ws, c_dim, w_avg_beta
-        self.w_dim, self.z_dim = mapper.dim, mapper.in_dim - (mapper.dim if c_dim else 0)
-        if self.z_dim < 1:
-            raise UserError(f"A mapper with labels takes z and their embedding; build it with in_dim={2 * mapper.dim}.")
-        self.embed = Linear(c_dim, mapper.dim, gain=1 / math.sqrt(c_dim)) if c_dim else None
-        self.register_buffer("w_avg", torch.zeros(mapper.dim))
-
-    def forward(
-        self,
-        z: Tensor,  # (batch, z_dim)
-        c: Tensor | None = None,  # labels, one-hot (batch, c_dim)
-        truncation_psi: float = 1.0,  # 1 keeps w, 0 is the mean style
-        truncation_cutoff: int | None = None,  # truncate only so many of the first layers
-        update_emas: bool = True,  # the running mean moves in training mode only
-        skip_w_avg_update: bool = False,
-    ) -> Tensor:
-        w = self.mapper(self._conditioned(z, c))
-        if self.training and update_emas and not skip_w_avg_update:
-            self.w_avg.copy_(w.detach().mean(0).lerp(self.w_avg, self.w_avg_beta))
-        ws = w[:, None].repeat(1, self.num_ws, 1)
-        if truncation_psi != 1:
-            cut = ws[:, :truncation_cutoff]
-            ws = torch.cat([self.w_avg.lerp(cut, truncation_psi), ws[:, cut.shape[1] :]], 1)
-        return cast(Tensor, ws)
-
-    def _conditioned(self, z: Tensor, c: Tensor | None) -> Tensor:
-        if self.embed is None:
-            return z
-        if c is None:
-            raise UserError(f"This mapping network is conditional; pass labels c of {self.c_dim} columns.")
-        return torch.cat([pixel_norm(z), pixel_norm(self.embed(c.to(z.dtype)))], 1)
 
 
 def _require_positive(**values: float) -> None:

@@ -1,21 +1,17 @@
-"""Images from a checkpoint: the samples that are measured, and what generating them costs."""
+"""Images from a checkpoint: the samples that are measured."""
 
-import statistics
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from rtm.config import Experiment
-from rtm.config.experiments import Recursive
 from rtm.core.devices import best_device
 from rtm.core.files import atomic_folder
 from rtm.core.progress import progress
 from rtm.core.randomness import seed_of
-from rtm.models.generator import classes_of, draw, labels_of, latents, load_generator, noise_of
+from rtm.models.drawing import draw, load_generator
 
 
 def inference_steps(variant: str) -> int | None:
@@ -49,61 +45,3 @@ def _write_variant(
             pixels[first : first + len(index)] = drawn.cpu().numpy()
             report(first + len(index))
     pixels.flush()
-
-
-def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
-    """Milliseconds for an image: median over passes of the whole generator, divided by the batch (App. G)."""
-    device = best_device()
-    if device.type == "cpu":
-        torch.set_num_threads(1)  # several threads of so small a network wait for each other
-    generator = load_generator(experiment, checkpoint, device)
-    native = experiment.mapper.H if isinstance(experiment.mapper, Recursive) else None
-    steps = {variant: inference_steps(variant) or native for variant in experiment.variants}
-    medians = _median_ms(generator, experiment, list(dict.fromkeys(steps.values())), device)
-    times = {variant: medians[H] for variant, H in steps.items()}
-    return {
-        "experiment": experiment.name,
-        "batch": experiment.recipe.evaluation.latency_batch,
-        "passes": experiment.recipe.evaluation.latency_passes,
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU, one thread",
-        "time_ms": times.pop("native"),
-        "sweep": times,
-        "mapper_parameters": parameters(generator.mapper),  # type: ignore[arg-type]
-        "generator_parameters": parameters(generator),
-    }
-
-
-def parameters(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-@torch.no_grad()
-def _median_ms(
-    generator: nn.Module, experiment: Experiment, depths: list[int | None], device: torch.device
-) -> dict[int | None, float]:
-    """By H, None being all that a mapper has; they take turns, so that whatever else the machine does hits all."""
-    evaluation = experiment.recipe.evaluation
-    index = torch.arange(evaluation.latency_batch, device=device)
-    z, labels = latents(0, index, experiment.recipe.dim), labels_of(0, index, classes_of(experiment))
-    drawn = noise_of(0, index)
-    maps: dict[tuple[int, ...], torch.Tensor] = {}
-
-    def noise(*key: int) -> torch.Tensor:  # drawn once: the networks are timed, not the random numbers
-        if key not in maps:
-            maps[key] = drawn(*key)
-        return maps[key]
-
-    def once(H: int | None) -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        began = time.perf_counter()
-        generator(z, labels=labels, noise=noise, H=H)
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter() - began
-
-    for H in depths * evaluation.latency_warmup:
-        once(H)
-    passes = [[once(H) for H in depths] for _ in range(evaluation.latency_passes)]
-    medians = map(statistics.median, zip(*passes, strict=True))
-    return {H: round(1000 * median / len(index), 4) for H, median in zip(depths, medians, strict=True)}

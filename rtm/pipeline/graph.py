@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 from rtm.config import Config, Experiment, load
+from rtm.config.classes import source_digest
 from rtm.config.experiments import Protocol, Resources
 from rtm.config.loading import PARAMS
 from rtm.config.reports import Figure, Table
 from rtm.core.errors import UserError
 from rtm.lineage.job import Job, Keeper, Stage, Subject
-from rtm.methods.registry import module_of
+from rtm.methods.registry import method_class
+from rtm.models.registry import generator_builder, mapper_class, unused
 
 NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, where its name differs
 TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
@@ -68,10 +70,33 @@ def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
     results = (job for job in graph.values() if job.stage is not Stage.REPORT)
     outputs = {str(path): (job.root, path.suffix) for job in results for path in job.outputs}
     places = {(root + path.removeprefix(root).split("/")[0] + "/", suffix) for path, (root, suffix) in outputs.items()}
-    for argument in arguments:
+    words = list(arguments)
+    for place, argument in enumerate(words):
+        if meant := _meant(graph, argument, words[:place]):
+            raise UserError(f"{argument} is no target of Snakemake; {meant}.")
         looks = any(suffix and argument.startswith(folder) and argument.endswith(suffix) for folder, suffix in places)
         if looks and argument not in outputs:
             raise UserError(f"Nothing makes {argument}{_suggested(argument, outputs)}.")
+
+
+RULE_OPTIONS = ("-R", "-U", "-O", "--forcerun", "--until", "--omit-from", "--allowed-rules", "--set-", "--config", "-C")
+
+
+def _meant(graph: Mapping[str, Job], word: str, before: list[str]) -> str | None:
+    """What somebody wants who types the name of a scale, stage, table, figure, experiment, dataset or network."""
+    option = next((each for each in reversed(before) if each.startswith("-")), "")
+    if option != "--" and option.startswith(RULE_OPTIONS):
+        return None
+    named = [job for job in graph.values() if word in (job.subject.name, job.subject.experiment)]
+    if word == "paper":
+        return "`snakemake all` makes everything of the paper"
+    if word in list(Stage):
+        example = next(job for job in graph.values() if job.stage == word)
+        return f"it is a step, so name a file that it makes, for example {example.outputs[0]}"
+    if not named:
+        return None
+    last = [job for job in named if job.stage in (Stage.TABLE, Stage.FIGURE, Stage.SUMMARY, Stage.FETCH)] or named
+    return f"you may mean {' or '.join(dict.fromkeys(str(job.outputs[0]) for job in last))}"
 
 
 def _targets(graph: Mapping[str, Job]) -> dict[str, None]:
@@ -143,9 +168,12 @@ class _Builder:
     def dataset(self, name: str) -> Job:
         dataset, images = self.config.params.datasets[name], self.layout.images(name)
         outputs = [images, images.with_name("labels.npy")] if dataset.classes else [images]
+        test = self.layout.test_images(name)
+        aside = (test, test.with_name("test_labels.npy")) if dataset.test else ()
         read = dataset.model_dump(mode="json", exclude={"title", "sources", "licence", "citation"})
         subject, entries = Subject(dataset=name), ("rtm.data.prepare:prepare",)
-        return self.add(Stage.FETCH, subject, read, entries, [], outputs, keeper="dvc", shared=True)
+        made = [*outputs, *aside]
+        return self.add(Stage.FETCH, subject, read, entries, [], made, keeper="dvc", shared=True, volatile=aside)
 
     def network(self, name: str) -> Job:
         file = NETWORKS.get(name, name)
@@ -181,7 +209,8 @@ class _Builder:
             "steps": experiment.steps(),
             "training": recipe.training.model_dump(mode="json", exclude=UNREAD_BY_TRAINING),
         }
-        inputs, entries = [self.dataset(experiment.dataset_name)], ["rtm.training.loop:Run", module_of(experiment)]
+        inputs = [self.dataset(experiment.dataset_name)]
+        entries = ["rtm.training.loop:Run", *_ours(method_class(experiment)), *_generator(experiment)]
         if recipe.imle:
             read["imle"] = recipe.imle.model_dump(mode="json")
             inputs.append(self.network(recipe.imle.perceptual))
@@ -190,6 +219,8 @@ class _Builder:
             read["selection"] = self.protocol(protocol, experiment.dataset_name)
             inputs += [self.reference(experiment.dataset_name, protocol), *self.networks(protocol)]
             entries.append("rtm.training.monitor:selection")
+        elif recipe.method:
+            read["method"] = recipe.method.model_dump(mode="json") | _source(method_class(experiment))
         if recipe.training.watch:
             inputs.append(self.network(recipe.training.watch.extractor))
         outputs = [self.layout.checkpoint(name, seed), self.layout.curve(name, seed)]
@@ -204,7 +235,7 @@ class _Builder:
             "samples": experiment.recipe.evaluation.samples,
             "variants": list(experiment.variants),
         }
-        entries = ("rtm.models.sampling:write_samples", _generator(experiment))
+        entries = ("rtm.models.sampling:write_samples", *_generator(experiment))
         inputs, outputs = [self.train(experiment, seed)], [self.layout.samples(experiment.name, seed)]
         subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
         return self.add(Stage.SAMPLE, subject, read, entries, inputs, outputs, compute, keeper="nobody", temporary=True)
@@ -215,7 +246,7 @@ class _Builder:
         read = _architecture(experiment) | {"seed": seed}
         inputs = [self.train(experiment, seed), self.dataset(experiment.dataset_name)]
         inputs += [self.network(self.config.params.protocols[experiment.recipe.evaluation.protocols[0]].pr_extractor)]
-        entries = ("rtm.metrics.gallery:write_gallery", "rtm.metrics.evaluate:extractor_of", _generator(experiment))
+        entries = ("rtm.metrics.gallery:write_gallery", "rtm.metrics.evaluate:extractor_of", *_generator(experiment))
         outputs = [self.layout.gallery(experiment.name, seed)]
         subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
         return self.add(Stage.GALLERY, subject, read, entries, inputs, outputs, compute, keeper="dvc")
@@ -247,7 +278,7 @@ class _Builder:
             "variants": list(experiment.variants),
         }
         inputs, outputs = [self.train(experiment, experiment.seeds[0])], [self.layout.latency(experiment.name)]
-        entries = ("rtm.models.sampling:measure_latency", _generator(experiment))
+        entries = ("rtm.metrics.latency:measure_latency", *_generator(experiment))
         subject, compute = Subject(experiment=experiment.name), _measuring(experiment)
         return self.add(Stage.LATENCY, subject, read, entries, inputs, outputs, compute)
 
@@ -329,16 +360,27 @@ def _measuring(experiment: Experiment) -> Resources:
     )
 
 
-def _generator(experiment: Experiment) -> str:
-    return f"{module_of(experiment)}:build_generator"
+def _generator(experiment: Experiment) -> tuple[str, ...]:
+    """The code that a generator is built from, as far as it is ours."""
+    left_out = (f"!{name}" for name in unused(experiment))
+    return generator_builder(experiment), *_ours(mapper_class(experiment.mapper)), *left_out
+
+
+def _ours(name: str) -> tuple[str, ...]:
+    return (name,) if name.startswith("rtm.") else ()
+
+
+def _source(name: str) -> dict[str, str]:
+    """What stands for the code of a class from outside, which no entry of a job can reach."""
+    return {} if _ours(name) else {"source": source_digest(name)}
 
 
 def _architecture(experiment: Experiment) -> dict[str, Any]:
     """What a generator is built from."""
-    decoder, gan = experiment.decoder, experiment.recipe.stylegan2
+    decoder, gan, mapper = experiment.decoder, experiment.recipe.stylegan2, experiment.mapper
     return {
         "dim": experiment.recipe.dim,
-        "mapper": experiment.mapper.model_dump(mode="json"),
+        "mapper": mapper.model_dump(mode="json") | _source(mapper_class(mapper)),
         "decoder": decoder and decoder.model_dump(mode="json"),
         "stylegan2": gan and gan.model_dump(mode="json"),
     }

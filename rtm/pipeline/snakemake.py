@@ -21,11 +21,13 @@ from rtm.core.errors import UserError
 from rtm.core.files import unprotect
 from rtm.lineage.job import Job, Stage, Subject
 from rtm.lineage.receipts import Ledger, State, refuse_lost, unsigned
+from rtm.lineage.store import SWITCH, Store
 from rtm.pipeline.devices import check_devices
 from rtm.pipeline.graph import LIGHT, every_job
 from rtm.pipeline.slurm import Queued, comment, keep_polling, queued, refuse_impossible
 
 MARKS = Path(".snakemake/rtm")
+REDO = 1.0  # GPU-hours of finished trainings that a plan may repeat without being asked to
 NAMES = [each.name for each in fields(Subject)]  # of wildcards
 FETCHING = ("dataset", "network")  # two rules of one stage, because their outputs differ
 Flag = Callable[[str], str]  # Snakemake's `ancient`
@@ -38,7 +40,11 @@ class Plan:
         self.graph, self.ledger = every_job(), Ledger()
         self.workflow, self.ancient, self.site = workflow, ancient, site  # the last from a profile's `config`
         self.mark: Path | None = None
-        self.told: set[str] = set()
+        self.store = Store(self.ledger)
+        self.asked: set[str] = set()  # jobs that the store was asked for
+        self.served = 0
+        self.coming: set[str] = set()  # in a dry run: files that would come from it
+        self.redone: dict[str, float] = {}  # finished trainings that would run again, with their hours
         atexit.register(self.ledger.hashes.save)
         keep_polling()
 
@@ -54,7 +60,10 @@ class Plan:
         def files(wildcards: Wildcards) -> Files:
             self._check_triggers()
             job = self.job(rule, wildcards)
-            state, inputs = self.ledger.state(job), _by_stage(job)
+            self._ask_store(job)
+            if self.ledger.state(job) is State.ABSENT and not any(path.exists() for path in job.outputs):
+                self._serve(job)
+            state, inputs = self.ledger.state(job), self._by_stage(job)
             if state is State.FRESH:
                 present = {name: [path for path in paths if Path(path).exists()] for name, paths in inputs.items()}
                 return self._ancient(present)
@@ -65,7 +74,7 @@ class Plan:
                 return self._ancient(inputs)
             self._refuse_lost(job)
             self._refuse_impossible(job)
-            self._tell(job)
+            self._redo(job)
             for path in job.outputs:
                 unprotect(path)
             return {**inputs, "stale": [self._fresh_mark(job)]}
@@ -146,6 +155,51 @@ class Plan:
         }
         return {**patterns, "root": _one_of(job.root for job in self.graph.values()), "seed": "[0-9]+"}
 
+    def _by_stage(self, job: Job) -> Files:
+        files: Files = {}
+        for before, path in job.reads():
+            if str(path) not in self.coming:
+                files.setdefault(before.stage, []).append(str(path))
+        return files
+
+    def _ask_store(self, job: Job) -> None:
+        """Have the store's results in place of all stale jobs up to this one, inputs first: they decide on the rest."""
+        if job.id in self.asked or self.ledger.state(job) is not State.STALE:
+            return
+        self.asked.add(job.id)
+        for before in job.inputs:
+            self._ask_store(before)
+        if self.ledger.state(job) is State.STALE:
+            self._serve(job)
+
+    def _serve(self, job: Job) -> bool:
+        """Bring a job's result from the store, or plan as if it were brought in a dry run."""
+        if not self.workflow.is_main_process or self.ledger.state(job) not in (State.STALE, State.ABSENT):
+            return False
+        found, runs = self.store.find(job), self._starts_jobs()
+        if found is None or (runs and not self.store.bring(job, found)):
+            return False
+        self.ledger.assume(job, found.receipt)
+        if not runs:
+            self.coming |= {str(path) for path in job.outputs if not path.exists()}
+            self._count_coming()
+        print(f"{job.id} {'comes' if runs else 'would come'} from the store, {found}.", file=sys.stderr)
+        return True
+
+    def _starts_jobs(self) -> bool:
+        """Whether this is no dry run and the like; the jobs that it starts need not ask the store again."""
+        plugin = self.workflow.executor_plugin
+        if plugin is None or plugin.common_settings.dryrun_exec or plugin.common_settings.touch_exec:
+            return False
+        os.environ.setdefault(SWITCH, "asked")
+        return True
+
+    def _count_coming(self) -> None:
+        """At the end of a dry run, below Snakemake's list."""
+        self.served += 1
+        if self.served == 1:
+            atexit.register(lambda: print(f"{self.served} {_results(self.served)} would come from the store."))
+
     def _ancient(self, files: Files) -> Files:
         return {name: [self.ancient(path) for path in paths] for name, paths in files.items()}
 
@@ -162,19 +216,49 @@ class Plan:
         for before, path in job.reads():
             if before.temporary:
                 self._refuse_lost(before)
-            elif not path.exists() or self.ledger.state(before) is State.CHANGED:
+            elif not (path.exists() or self._serve(before)) or self.ledger.state(before) is State.CHANGED:
                 refuse_lost(self.ledger, before)
 
-    def _tell(self, job: Job) -> None:
-        """No finished training is done again without a word."""
-        if job.stage is not Stage.TRAIN or job.id in self.told:
+    def _redo(self, job: Job) -> None:
+        """Say that a finished training will run again; refuse it where that costs more than the limit."""
+        if job.stage is not Stage.TRAIN or job.id in self.redone:
             return
-        self.told.add(job.id)
-        without = [f"it {unsigned(job)}"] if job.outputs[0].exists() else []
-        reasons = self.ledger.why(job) if self.ledger.receipt(job) else without
-        if reasons:
-            rest = [f"{len(reasons) - 3} more, see `rtm lineage why {job.id}`"] if len(reasons) > 3 else []
-            print(f"{job.id} will be trained again: {'; '.join(reasons[:3] + rest)}", file=sys.stderr)
+        receipt = self.ledger.receipt(job)
+        if receipt or job.outputs[0].exists():
+            reasons = self.ledger.why(job) if receipt else [f"it {unsigned(job)}"]
+            self.redone[job.id] = hours_of(receipt) if receipt else 0.0
+            print(f"{job.id} will be trained again: {_few(reasons, job)}", file=sys.stderr)
+        allowed = str(self.site.get("redo", os.environ.get("RTM_REDO", REDO)))
+        if sum(self._braked(allowed).values()) > _limit(allowed):
+            raise UserError(self._too_costly(job))
+
+    def _braked(self, allowed: str) -> dict[str, float]:
+        """The trainings that count against the limit: all that the user has not named."""
+        named = [name.rstrip("/") for name in allowed.split(",")]
+        return {
+            each: hours for each, hours in self.redone.items() if not any(f"{each}/".startswith(f"{n}/") for n in named)
+        }
+
+    def _too_costly(self, job: Job) -> str:
+        """All finished trainings of the scale that are stale, why, and the ways out."""
+        trained = [each for each in self.graph.values() if each.stage is Stage.TRAIN and each.scale == job.scale]
+        finished = {each: found for each in trained if (found := self.ledger.receipt(each))}
+        stale = {each: found for each, found in finished.items() if not self.ledger.stands(each)}
+        lines = [
+            f"  {each.id}: {hours_of(found):.1f} hours, {_few(self.ledger.why(each), each)}"
+            for each, found in stale.items()
+        ]
+        total = sum(map(hours_of, stale.values()))
+        return "\n".join(
+            [
+                f"{len(stale)} finished trainings ({total:,.1f} GPU-hours) would run again:",
+                *lines,
+                f"After a refactoring that keeps the results: `rtm lineage accept {job.id} --reason '...'`.",
+                "To bring results back that were made elsewhere or before: `rtm store pull`, then try again.",
+                f"To train again: `--config redo={job.id}` (a name, several with commas, or a number of hours); with "
+                f"DVC: `RTM_REDO={job.id} dvc repro`.",
+            ]
+        )
 
     def _fresh_mark(self, job: Job) -> str:
         """A file made now under a name never used: Snakemake compares the bytes of names that it knows.
@@ -217,11 +301,26 @@ def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], File
     return checked
 
 
-def _by_stage(job: Job) -> Files:
-    files: Files = {}
-    for before, path in job.reads():
-        files.setdefault(before.stage, []).append(str(path))
-    return files
+def _results(number: int) -> str:
+    return "result" if number == 1 else "results"
+
+
+def hours_of(receipt: Mapping[str, Any]) -> float:
+    """What a result cost: GPU-hours, or hours where no GPU was used."""
+    made = receipt["made"]
+    return float(made.get("gpu_hours") or made.get("seconds", 0.0) / 3600)
+
+
+def _limit(allowed: str) -> float:
+    try:
+        return float(allowed)
+    except ValueError:  # names of trainings: the others have the usual limit
+        return REDO
+
+
+def _few(reasons: list[str], job: Job, most: int = 3) -> str:
+    more = [f"{len(reasons) - most} more, see `rtm lineage why {job.id}`"] if len(reasons) > most else []
+    return "; ".join(reasons[:most] + more)
 
 
 def _one_of(names: Iterable[str]) -> str:

@@ -148,8 +148,10 @@ def _sentence(text: str | None) -> list[str]:
 
 
 def _made(made: JSON) -> str:
-    """Where, when and at what cost."""
+    """Where, when, at what cost and on what."""
     jobs = made.get("slurm_jobs") or [job for job in (made.get("slurm_job"),) if job]
     where = [made["host"], *([f"SLURM job {', '.join(jobs)}"] if jobs else [])]
     when = made["time"][:16].replace("T", " ")
-    return ", ".join([*where, when, f"{made['seconds']:.0f} s", f"{made.get('gpu_hours', 0):g} GPU-hours"])
+    found = made.get("environment", {})
+    on = [f"{'' if name == 'gpu' else f'{name} '}{found[name]}" for name in ("gpu", "torch", "cuda") if name in found]
+    return ", ".join([*where, when, f"{made['seconds']:.0f} s", f"{made.get('gpu_hours', 0):g} GPU-hours", *on])

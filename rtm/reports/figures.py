@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from rtm.config import Config, Experiment
-from rtm.config.experiments import Recursive
+from rtm.config.experiments import OwnMapper, Recursive
 from rtm.config.loading import pick
 from rtm.config.reports import Figure
 from rtm.core.files import atomic
@@ -69,6 +69,8 @@ def labels(experiments: list[Experiment]) -> dict[str, str]:
 
 def _mapper(experiment: Experiment) -> str:
     mapper = experiment.mapper
+    if isinstance(mapper, OwnMapper):
+        return mapper.kind.rpartition(":")[2]
     if not isinstance(mapper, Recursive):
         return f"{mapper.layers}-layer MLP"
     return f"RTM (H={mapper.H}, L={mapper.L}){', attention' if mapper.block == 'attention' else ''}"

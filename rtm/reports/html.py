@@ -22,8 +22,8 @@ from rtm.reports.commands import drawing
 from rtm.reports.latex import plain
 from rtm.reports.notes import notes, stands_in
 from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
+from rtm.reports.status import RunStatus, duration
 from rtm.reports.tables import ARROWS, label_spans
-from rtm.training.status import RunStatus, duration
 
 IMAGE_WIDTH = 1400  # pixels: twice what the page shows
 LOSSLESS = 300_000  # bytes; larger pictures are compressed with losses nobody sees

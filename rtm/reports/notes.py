@@ -7,6 +7,7 @@ from rtm.config import Config
 from rtm.config.reports import COST_METRICS
 from rtm.core.files import read_json
 from rtm.core.layout import Layout
+from rtm.lineage.environment import differences
 from rtm.reports.cells import TITLES, Cell, Sheet, sources
 from rtm.reports.commands import command
 from rtm.reports.latex import plain
@@ -16,7 +17,8 @@ SCOPES = {"column": "of each column", "row": "of each row", "group": "of each co
 
 def notes(config: Config, layout: Layout, sheet: Sheet) -> list[str]:
     """Sentences in plain text; `...` is code, and ∗ and † are the marks used in the table."""
-    return [*_marks(sheet), *_origins(config, layout, sheet), *_gaps(config, layout, sheet)]
+    found = [*_marks(sheet), *_origins(config, layout, sheet), *_environments(config, layout, sheet)]
+    return [*found, *_gaps(config, layout, sheet)]
 
 
 def stands_in(config: Config) -> bool:
@@ -73,6 +75,20 @@ def _origins(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
     if config.scale_name != "paper":
         replaced = ": small stand-ins for data and models; titles and captions are those of the paper scale"
         yield f"Scale: {config.scale_name}{replaced if stands_in(config) else ''}."
+
+
+def _environments(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
+    """Whether rows were trained with different versions or on different GPUs."""
+    names = dict.fromkeys(cell.part.experiment for cell in sheet.cells if cell.part.experiment and cell.measurable)
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        seeds = config.experiment(name).seeds
+        for seed in seeds:
+            receipt = layout.receipt("train", f"{name}/seed{seed}")
+            if receipt.exists():
+                each = name if len(seeds) == 1 else f"{name} seed {seed}"
+                found[each] = read_json(receipt).get("made", {}).get("environment", {})
+    yield from differences(found)
 
 
 def _files(config: Config, layout: Layout, cells: Iterable[Cell]) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ from rtm.core.layout import saved_states
 from rtm.core.progress import progress
 from rtm.core.randomness import seed_of
 from rtm.methods.base import Method, Setting
-from rtm.models.generator import draw
+from rtm.models.drawing import draw
 from rtm.training.runs import Stopped, listen, log_rows
 
 STOPPED = 75  # exit code of a run that saved itself before its time was over: start it again

@@ -1,15 +1,13 @@
 """Measurements of a training on the way: those that select its checkpoint, and those that are for the curve alone."""
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from rtm.config import Config, Experiment
+from rtm.config import Config
 from rtm.core.layout import Layout
 from rtm.core.randomness import permutation, seed_of
 from rtm.methods.base import Setting
-from rtm.models.generator import draw
+from rtm.models.drawing import draw_many
 from rtm.training.loop import Watch
 
 
@@ -31,23 +29,22 @@ def selection(config: Config, layout: Layout, setting: Setting) -> Watch:
     reference = layout.reference(experiment.dataset_name, gan.select_protocol)
 
     def select(generator: nn.Module) -> dict[str, float]:
-        return {"fid": fid_of(_drawn(generator, experiment, required, setting.device), reference, protocol, layout)}
+        drawn = draw_many(generator, experiment, seed_of("selection"), required, setting.device)
+        return {"fid": fid_of(drawn, reference, protocol, layout)}
 
     return Watch(gan.select_every, select, selects=True)
 
 
 def looks(layout: Layout, setting: Setting) -> Watch:
-    from rtm.metrics.evaluate import glance
+    from rtm.metrics.evaluate import curve_metrics
 
     experiment, watching = setting.experiment, setting.experiment.recipe.training.watch
     assert watching is not None
     chosen = permutation(seed_of("watch"), len(setting.images))[: watching.samples].sort().values.numpy()
-    look = glance(np.asarray(setting.images.pixels[chosen]), watching, layout)
+    measured = curve_metrics(np.asarray(setting.images.pixels[chosen]), watching, layout)
     every = -(-experiment.steps() // watching.looks)
-    return Watch(every, lambda made: look(_drawn(made, experiment, watching.samples, setting.device)), selects=False)
 
+    def measure(generator: nn.Module) -> dict[str, float]:
+        return measured(draw_many(generator, experiment, seed_of("selection"), watching.samples, setting.device))
 
-def _drawn(generator: nn.Module, experiment: Experiment, number: int, device: torch.device) -> NDArray[np.uint8]:
-    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
-    drawn = [draw(generator, experiment, seed_of("selection"), index).cpu() for index in indices]
-    return torch.cat(drawn).numpy()
+    return Watch(every, measure, selects=False)

@@ -29,7 +29,7 @@ def tell_unfinished(ledger: Ledger, job: Job) -> None:
         begun = _begun(folder)
         told = [each for part in ledger.differences(job, begun).values() for each in part] if begun else []
         print(
-            f"{folder} holds an unfinished training of this seed at step {_step(folder)}, which is not gone on with: "
+            f"{folder} holds an unfinished training of this seed at step {step_of(folder)}, which is not gone on with: "
             f"{'; '.join(told) or _unnamed(begun)}. After a refactoring that keeps the "
             f"results, `rtm lineage accept {job.id} --reason '…'` takes it over.",
             file=sys.stderr,
@@ -45,7 +45,7 @@ def resumable(ledger: Ledger, job: Job) -> Path | None:
     ]
     if not refactored:
         return None
-    folder = max(refactored, key=_step)
+    folder = max(refactored, key=step_of)
     if busy := [each for each in (folder, run_folder(ledger, job)) if is_trained(each)]:
         raise UserError(f"{busy[0]} is being trained; end that first, then accept {job.id}.")
     return folder
@@ -90,6 +90,6 @@ def _begun(folder: Path) -> JSON | None:
     return begun if begun and isinstance(begun["parts"]["code"], str) else None
 
 
-def _step(folder: Path) -> int:
+def step_of(folder: Path) -> int:
     """How far it came, by its log."""
     return max((row.get("step", 0) for row in log_rows(folder / "log.jsonl", TAIL)), default=0)

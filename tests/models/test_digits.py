@@ -15,14 +15,15 @@ from rtm.data.prepare import prepare
 from rtm.models.digits import load_digits_classifier, train_digit_classifier
 
 
+@pytest.mark.slow(seconds=6)
 def test_it_knows_digits_that_it_has_not_seen(tmp_path: Path) -> None:
     prepare("digits", load("demo", PARAMS).params.datasets["digits"], tmp_path / "images.npy")
     images = Images(tmp_path / "images.npy")
     for name in ("first", "second"):
         train_digit_classifier(images, tmp_path / name)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
-    told = checkpoint_metadata(tmp_path / "first")
-    assert told["accuracy"] > 0.95 and told["held_out"] == 359 and told["data"] == images.sha256
+    described = checkpoint_metadata(tmp_path / "first")
+    assert described["accuracy"] > 0.95 and described["held_out"] == 359 and described["data"] == images.sha256
     features, logits = load_digits_classifier(tmp_path / "first")(torch.zeros(2, 3, 8, 8))
     assert features.shape == (2, 64) and logits.shape == (2, 10)
 

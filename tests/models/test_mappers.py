@@ -1,4 +1,4 @@
-"""The mappers against a literal transcription of Algorithm 1, the paper's parameter counts, and a foreign generator."""
+"""The mappers against a literal transcription of Algorithm 1, and the paper's parameter counts."""
 
 import copy
 import math
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import rtm
 from rtm import RTM, MLPMapper
 from rtm.core.errors import UserError
-from rtm.models.mappers import StyleMapping
+from rtm.models.layers import parameters
 
 Weights = Mapping[str, Tensor]
 
@@ -80,10 +80,6 @@ def reference(mapper: RTM, z: Tensor, options: dict[str, Any], H: int | None = N
 def gradients(mapper: nn.Module, w: Tensor) -> list[Tensor]:
     direction = torch.linspace(-1, 1, w.numel(), dtype=w.dtype).reshape(w.shape)
     return list(torch.autograd.grad((w * direction).sum(), list(mapper.parameters())))
-
-
-def parameters(module: nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters())
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -278,73 +274,6 @@ def test_lr_mul_scales_an_adam_step_of_rtm_and_nothing_else() -> None:
     (w, moved), (w_slow, moved_slow) = step(1.0), step(0.01)
     torch.testing.assert_close(w, w_slow, rtol=1e-3, atol=1e-4)  # weights are drawn in float32
     torch.testing.assert_close(moved * 0.01, moved_slow)
-
-
-class ForeignMapping(nn.Module):
-    """What a StyleGAN generator expects of its mapping network."""
-
-    def __init__(self, z_dim: int, num_ws: int) -> None:
-        super().__init__()
-        self.layer, self.num_ws = nn.Linear(z_dim, z_dim), num_ws
-
-    def forward(self, z: Tensor, c: Tensor | None, truncation_psi: float = 1, **other: Any) -> Tensor:
-        return torch.stack([self.layer(z)] * self.num_ws, 1) * truncation_psi
-
-
-class ForeignGenerator(nn.Module):
-    """A StyleGAN-like generator of somebody else: only its `mapping` is ours to replace."""
-
-    def __init__(self, z_dim: int = 16, num_ws: int = 3) -> None:
-        super().__init__()
-        self.mapping: nn.Module = ForeignMapping(z_dim, num_ws)
-        self.synthesis = nn.ModuleList(nn.Linear(z_dim, 3 * 4 * 4) for _ in range(num_ws))
-
-    def forward(
-        self, z: Tensor, c: Tensor | None, truncation_psi: float = 1, truncation_cutoff: int | None = None
-    ) -> Tensor:
-        ws = self.mapping(z, c, truncation_psi=truncation_psi, truncation_cutoff=truncation_cutoff)
-        layers = [layer(w) for layer, w in zip(self.synthesis, ws.unbind(1), strict=True)]
-        return torch.stack(layers).sum(0).reshape(-1, 3, 4, 4)
-
-
-@pytest.mark.parametrize("build", [lambda: RTM(16, 2, 8, 4, 1, lr_mul=0.01), lambda: MLPMapper(16, 2, lr_mul=0.01)])
-def test_mapper_in_a_foreign_generator(build: Any) -> None:
-    torch.manual_seed(0)
-    generator = ForeignGenerator()
-    generator.mapping = StyleMapping(build(), num_ws=3)
-    z = torch.randn(8, 16)
-    images = generator(z, None)
-    assert images.shape == (8, 3, 4, 4)
-    images.sum().backward()
-    assert all(p.grad is not None and p.grad.any() for p in generator.mapping.parameters() if p.ndim > 1)
-    mapping, generator = generator.mapping, generator.eval()
-    w = mapping.mapper(z)
-    torch.testing.assert_close(mapping.w_avg, 0.002 * w.detach().mean(0))
-    torch.testing.assert_close(mapping(z), w[:, None].expand(8, 3, 16))
-    torch.testing.assert_close(mapping(z, truncation_psi=0), mapping.w_avg.expand(8, 3, 16))
-    half = mapping(z, None, 0.5, truncation_cutoff=2)
-    torch.testing.assert_close(half[:, 1], (w + mapping.w_avg) / 2)
-    torch.testing.assert_close(half[:, 2], w)
-    mean = mapping.w_avg.clone()
-    generator(z, None)
-    mapping.train()
-    mapping(z, skip_w_avg_update=True)
-    assert torch.equal(mapping.w_avg, mean)
-
-
-def test_conditional_mapping_counts_and_uses_the_label() -> None:
-    torch.manual_seed(0)
-    with torch.device("meta"):
-        assert parameters(StyleMapping(MLPMapper(512, 2, lr_mul=0.01, in_dim=1024), 8, c_dim=10)) == 793_088
-        assert parameters(StyleMapping(RTM(512, 4, 128, 16, 1, in_dim=1024), 8, c_dim=10)) == 657_600 + 262_144 + 5_632
-    mapping = StyleMapping(RTM(16, 2, 8, 4, 1, in_dim=32), 3, c_dim=10)
-    z = torch.randn(1, 16).expand(2, 16)
-    ws = mapping(z, torch.eye(10)[:2])
-    assert not torch.allclose(ws[0], ws[1])
-    with pytest.raises(UserError, match="pass labels"):
-        mapping(z)
-    with pytest.raises(UserError, match="in_dim=32"):
-        StyleMapping(RTM(16, 2, 8, 4, 1), 3, c_dim=10)
 
 
 @pytest.mark.parametrize(

@@ -119,9 +119,18 @@ def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
     assert not {"rtm.metrics.prdc", "rtm.training.launch"} & trains["cifar10_stylegan2_rtm"]
     assert "rtm.models.mappers" not in reached["evaluate"]
     assert "rtm.training.loop" not in reached["sample"]
+    assert not any(name.startswith("rtm.methods") for name in reached["sample"] | reached["gallery"])
     assert "rtm/reports/templates/table.tex.j2" in reached["table"]
     for stage in ("summary", "table", "figure"):
         assert all(name.replace("/", ".").startswith("rtm.reports") for name in reached[stage])
+
+
+def test_jobs_name_their_own_mapper_and_generator(graph: dict[str, Job]) -> None:
+    for stage in ("train", "sample"):
+        mlp, gan = (graph[f"{stage}/{name}/seed0"].entries for name in ("cifar10_imle_mlp", "cifar10_stylegan2_rtm"))
+        assert {"rtm.models.mappers:MLPMapper", "rtm.models.generator:build_generator"} <= set(mlp)
+        assert {"rtm.models.mappers:RTM", "rtm.models.stylegan2.generator:build_generator"} <= set(gan)
+        assert not set(mlp) & {"rtm.models.mappers:RTM", "rtm.models.stylegan2.generator:build_generator"}
 
 
 def test_tables_are_written_as_declared(graph: dict[str, Job]) -> None:

@@ -21,7 +21,7 @@ from rtm.reports.cells import build
 from rtm.reports.figures import render_figure
 from rtm.reports.html import difference, rich, write_page
 from rtm.reports.panels import panels
-from rtm.training.status import RunStatus
+from rtm.reports.status import RunStatus
 
 PAPER, DEMO, SMOKE = (load(scale, ROOT / "params") for scale in ("paper", "demo", "smoke"))
 STATES = ("failed", "running", "waiting", "done")

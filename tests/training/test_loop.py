@@ -23,9 +23,10 @@ from rtm.core import distributed
 from rtm.core.errors import UserError
 from rtm.core.files import checkpoint_metadata
 from rtm.methods.registry import build_method
+from rtm.metrics.latency import measure_latency
 from rtm.models import sampling
-from rtm.models.generator import draw, load_generator
-from rtm.models.sampling import measure_latency, write_samples
+from rtm.models.drawing import draw, load_generator
+from rtm.models.sampling import write_samples
 from rtm.pipeline.devices import check_devices
 from rtm.training.loop import Run, Watch
 from rtm.training.runs import Stopped
@@ -118,6 +119,7 @@ def kill_after_a_save(folder: Path, *arguments: str) -> None:
     process.wait()
 
 
+@pytest.mark.slow(seconds=12)
 @pytest.mark.parametrize(
     ("name", "length"), [(IMLE, {"epochs": 20}), ("afhq_stylegan2_ada_rtm", {"steps": 40})], ids=["imle", "gan"]
 )
@@ -192,6 +194,7 @@ distributed.stop()
 """
 
 
+@pytest.mark.slow(seconds=12)
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
     chosen = smoke_workspace.experiment(IMLE, epochs=4, save_every=5)
     single = smoke_workspace.run(tmp_path, chosen, "single")

@@ -4,61 +4,20 @@ Latent j of pool r is number r * m + j of one endless sequence that depends on t
 remembered as one integer for each image.
 """
 
-import math
-from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rtm.config import Experiment
-from rtm.config.experiments import Calibrated
 from rtm.core import distributed
-from rtm.core.neighbours import ApproximateMatch, StreamingMatch, inverted_file
-from rtm.core.progress import track
-from rtm.core.randomness import normal, seed_of
-from rtm.data.datasets import to_unit
+from rtm.core.randomness import normal
 from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
+from rtm.methods.imle.matching import Matching
 from rtm.methods.imle.perceptual import Embedding, distance, load_maps
-from rtm.models.decoders import Decoder
-from rtm.models.generator import Noise, build_mapper, latents, noise_of
-from rtm.models.mappers import RTM
-
-
-class Generator(nn.Module):
-    """Mapper and decoder of RS-IMLE: z -> w -> image (Sec. 3.2)."""
-
-    def __init__(self, mapper: nn.Module, decoder: Decoder) -> None:
-        super().__init__()
-        self.mapper, self.decoder = mapper, decoder
-
-    def forward(
-        self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, H: int | None = None
-    ) -> Tensor:
-        w = self.mapper(z) if H is None else self.mapper(z, H=H)
-        images: Tensor = self.decoder(w, noise)
-        return images
-
-    def compile_parts(self) -> None:
-        """The recursive block and the decoder: the whole recursion would compile for minutes and run no faster."""
-        if isinstance(self.mapper, RTM):
-            self.mapper.compile_block()
-        self.decoder.compile()
-
-
-def build_generator(experiment: Experiment) -> Generator:
-    """Decoder before mapper: with one seed, all mappers start before the same decoder weights."""
-    assert experiment.decoder is not None
-    dim = experiment.recipe.dim
-    decoder = Decoder(dim, **experiment.decoder.model_dump())
-    return Generator(build_mapper(experiment.mapper, dim), decoder)
-
-
-def build_method(setting: Setting) -> "ImleMethod":
-    return ImleMethod(setting)
+from rtm.models.drawing import latents, noise_of
+from rtm.models.generator import Generator, build_generator
+from rtm.models.layers import Noise
 
 
 class ImleMethod(Method):
@@ -67,8 +26,9 @@ class ImleMethod(Method):
     def __init__(self, setting: Setting) -> None:
         experiment, device = setting.experiment, setting.device
         assert experiment.recipe.imle is not None and setting.weights is not None
-        self.setting, self.imle, self.training = setting, experiment.recipe.imle, experiment.recipe.training
-        torch.manual_seed(seed_of(setting.seed, "weights"))
+        super().__init__(setting)
+        self.imle = experiment.recipe.imle
+        torch.manual_seed(self.seed("weights"))
         self.generator = build_generator(experiment).to(device)
         if device.type == "cuda":
             self.generator = self.generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -77,10 +37,10 @@ class ImleMethod(Method):
         self.networks = nn.ModuleDict({"generator": self.generator})
         self.optimizers = {"generator": self._optimizer()}
         self.maps = load_maps(self.imle.perceptual, setting.weights).to(device)
-        resolution, phi_seed = experiment.dataset.resolution, seed_of(setting.seed, "phi")
-        self.embedding = Embedding(self.maps, resolution, self.imle.projection, phi_seed, device)
-        self.n = len(setting.images)
-        self.m = math.ceil(self.imle.pool * self.n / self.imle.chunk) * self.imle.chunk
+        resolution, phi_seed = experiment.dataset.resolution, self.seed("phi")
+        embedding = Embedding(self.maps, resolution, self.imle.projection, phi_seed, device)
+        self.matching = Matching(self.imle, setting.images, embedding, device)
+        self.n, self.m = self.matching.n, self.matching.m
         self.epoch, self.rounds = -1, 0
         self.matched = torch.zeros(self.n, dtype=torch.int64)  # latent of each image: round * m + number in its pool
         self.age = torch.zeros(self.n, dtype=torch.int64)  # epochs since it was matched
@@ -95,17 +55,8 @@ class ImleMethod(Method):
             self._start_epoch(epoch)
         self._set_lr(step)
         batch = batch_of(self.setting.seed, step, self.training.batch, self.n)
-        mine = distributed.share(batch)
-        optimizer = self.optimizers["generator"]
-        optimizer.zero_grad()
-        total = torch.zeros((), device=self.setting.device)
-        for part in mine.chunk(self.training.accumulate):
-            loss = self._losses(part).sum() / len(mine)
-            loss.backward()
-            total += loss.detach()
-        distributed.average_gradients([self.generator])
-        optimizer.step()
-        return {"loss": distributed.mean(total), "lr": optimizer.param_groups[0]["lr"], **self.numbers}
+        loss = self.descend("generator", lambda part, n: self._losses(part).sum() / n, batch)
+        return {"loss": loss, "lr": self.optimizers["generator"].param_groups[0]["lr"], **self.numbers}
 
     def ema_decay(self, step: int) -> float:
         return self.training.ema
@@ -139,7 +90,7 @@ class ImleMethod(Method):
         """LPIPS + 0.1 MSE between each image and what its latent gives (Eq. 1)."""
         device = self.setting.device
         real = self.setting.images.batch(index, device)
-        noise = noise_of(self._seed("pool"), self.matched[index].to(device))
+        noise = noise_of(self.seed("pool"), self.matched[index].to(device))
         fake = self._generated(self.z[index.to(device)], noise)
         with torch.no_grad():
             target = self.maps(real)
@@ -169,54 +120,29 @@ class ImleMethod(Method):
 
     @torch.no_grad()
     def _match(self, due: Tensor) -> None:
-        """Decode a new pool chunk by chunk, each process its share, and give the due images their nearest survivors."""
-        chunks = range(distributed.rank(), self.m // self.imle.chunk, distributed.world())
-        starts = [self.rounds * self.m + chunk * self.imle.chunk for chunk in chunks]
-        pool: Iterable[Tensor] = (self.embedding(self._decode(first)) for first in starts)
-        epsilon = self.imle.epsilon
-        if isinstance(epsilon, Calibrated):
-            pool = list(pool)  # looked at twice
-            epsilon = self._radius(starts, pool, epsilon.rejected)
-        match = self._matched(starts, pool, epsilon)
-        nearest, distances = _merged(match)
+        """Give the due images their nearest survivors of a new pool."""
+        found = self.matching.round(self.rounds, self._decode)
         self.rounds += 1
-        self.matched = torch.where(due, nearest, self.matched)
+        self.matched = torch.where(due, found.nearest, self.matched)
         self.z = self._matched_latents()
-        rejected = torch.tensor(float(match.rejected), device=self.setting.device)
         self.numbers = {
             "rounds": self.rounds,
-            "epsilon": epsilon,
-            "rejected": distributed.world() * float(distributed.mean(rejected)) / self.m,
-            "match_mean": float(distances[due].mean()),
-            "match_max": float(distances[due].max()),
-            "distinct": len(self.matched.unique()) / self.n,
+            "epsilon": found.epsilon,
+            "rejected": found.rejected,
+            "match_mean": float(found.distances[due].mean()),
+            "match_max": float(found.distances[due].max()),
+            "distinct_matches": len(self.matched.unique()) / self.n,
         }
-        if isinstance(match, ApproximateMatch):
-            self.numbers["search_recall"] = match.recall
+        if found.recall is not None:
+            self.numbers["search_recall"] = found.recall
         if self.imle.adaptive:
             self.numbers["due"] = float(due.float().mean())
-
-    def _matched(self, starts: list[int], pool: Iterable[Tensor], epsilon: float) -> StreamingMatch:
-        """The pool's chunks, which begin at `starts`, against the data."""
-        if self.imle.probes is None:
-            match = StreamingMatch(self.data_features, epsilon)
-        else:
-            match = ApproximateMatch(self.data_features, self.data_index, epsilon, self.imle.probes)
-        for first, chunk in zip(starts, pool, strict=True):
-            match.update(chunk, first)
-        return match
-
-    def _radius(self, starts: list[int], pool: list[Tensor], rejected: float) -> float:
-        """The radius within which this share of all processes' pools has a training image."""
-        mine = self._matched(starts, pool, 0.0).observed
-        padded = F.pad(mine, (0, self.m - len(mine)), value=math.nan)  # processes may have unequal shares
-        return float(torch.cat(distributed.gather(padded)).double().nanquantile(rejected))
 
     def _decode(self, first: int) -> Tensor:
         """A chunk of the pool as images."""
         index = torch.arange(first, first + self.imle.chunk, device=self.setting.device)
-        z = latents(self._seed("pool"), index, self.setting.experiment.recipe.dim)
-        return self._generated(z, noise_of(self._seed("pool"), index))
+        z = latents(self.seed("pool"), index, self.setting.experiment.recipe.dim)
+        return self._generated(z, noise_of(self.seed("pool"), index))
 
     def _generated(self, z: Tensor, noise: Noise) -> Tensor:
         """Images in float32, by a decoder in the recipe's precision."""
@@ -229,34 +155,5 @@ class ImleMethod(Method):
         """The latent of each image, moved a little so that none is learned by heart (n, dim)."""
         device, dim = self.setting.device, self.setting.experiment.recipe.dim
         matching = self.matched // self.m * self.n + torch.arange(self.n)  # another number for each round and image
-        moved = normal(self._seed("perturb"), matching.to(device), dim)
-        return latents(self._seed("pool"), self.matched.to(device), dim) + self.imle.perturb * moved
-
-    def _seed(self, purpose: str) -> int:
-        return seed_of(self.setting.seed, purpose)
-
-    @cached_property
-    def data_features(self) -> Tensor:
-        """phi of every image (n, d_phi)."""
-        pixels, step = self.setting.images.pixels, self.imle.chunk
-        starts = range(0, self.n, step)
-        parts = [
-            self.embedding(to_unit(torch.tensor(pixels[at : at + step]).to(self.setting.device).permute(0, 3, 1, 2)))
-            for at in track(starts, "features of the data", len(starts))
-        ]
-        return torch.cat(parts)
-
-    @cached_property
-    def data_index(self) -> Any:
-        return inverted_file(self.data_features)
-
-
-def _merged(match: StreamingMatch) -> tuple[Tensor, Tensor]:
-    """Each image's nearest survivor over all processes; the lower index where two are equally near."""
-    index, squared = torch.stack(distributed.gather(match.index)), torch.stack(distributed.gather(match.squared))
-    if bool((index < 0).all()):
-        match.result()  # raises: everything was rejected, here and elsewhere
-    order = torch.argsort(index, dim=0)
-    best = torch.gather(squared, 0, order).argmin(0, keepdim=True)
-    chosen = torch.gather(order, 0, best)
-    return torch.gather(index, 0, chosen)[0].cpu(), torch.gather(squared, 0, chosen)[0].sqrt().cpu()
+        moved = normal(self.seed("perturb"), matching.to(device), dim)
+        return latents(self.seed("pool"), self.matched.to(device), dim) + self.imle.perturb * moved

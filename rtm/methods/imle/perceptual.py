@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -16,12 +15,6 @@ from torch import Tensor, nn
 
 from rtm.core.randomness import normal, seed_of
 from rtm.models.digits import load_digits_classifier
-
-
-class FeatureMaps(Protocol):
-    """Images (batch, 3, R, R) in [-1, 1] to maps (batch, C, H, W), one a layer."""
-
-    def __call__(self, images: Tensor) -> list[Tensor]: ...
 
 
 class LPIPS(nn.Module):
@@ -65,17 +58,16 @@ def load_maps(name: str, weights: Path) -> nn.Module:
 
 
 def _lpips(weights: Path) -> LPIPS:
-    from torchvision.models import vgg16
+    import lpips
 
-    from rtm.data.weights import load_network
+    from rtm.models.vgg16 import load_vgg16
 
-    network = vgg16(weights=None)
-    network.load_state_dict(load_network(weights), strict=False)
-    for layer in network.features:
+    features = load_vgg16(weights).features
+    for layer in features:
         if isinstance(layer, nn.ReLU):
             layer.inplace = False  # the maps are kept
-    heads = torch.load(str(files("lpips") / "weights/v0.1/vgg.pth"), map_location="cpu", weights_only=True)
-    return LPIPS(network.features, [heads[f"lin{layer}.model.1.weight"] for layer in range(5)])
+    heads = torch.load(str(files(lpips) / "weights/v0.1/vgg.pth"), map_location="cpu", weights_only=True)
+    return LPIPS(features, [heads[f"lin{layer}.model.1.weight"] for layer in range(5)])
 
 
 def _unit(maps: Tensor) -> Tensor:

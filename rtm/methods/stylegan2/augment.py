@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm.core.randomness import normal
-from rtm.models.stylegan2.layers import fir, full_precision, upfirdn
+from rtm.models.layers import full_precision
+from rtm.models.stylegan2.layers import fir, upfirdn
 
 # The wavelet filter of least asymmetry with six vanishing moments (Daubechies, 1992): orthogonal to its even shifts.
 SYM6 = (

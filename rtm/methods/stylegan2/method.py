@@ -13,50 +13,23 @@ import torch
 from torch import Tensor, nn
 
 from rtm.config import Experiment
-from rtm.config.experiments import StyleGAN2
 from rtm.core import distributed
 from rtm.core.errors import UserError
-from rtm.core.randomness import normal, seed_of
+from rtm.core.randomness import normal
 from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
+from rtm.methods.stylegan2 import losses
 from rtm.methods.stylegan2.augment import Augment, adapt, uniform
-from rtm.methods.stylegan2.losses import (
-    discriminator_loss,
-    ema_decay,
-    generator_loss,
-    lazy_adam,
-    path_lengths,
-    path_penalty,
-    path_target,
-    r1_penalty,
-)
-from rtm.models.generator import Noise, build_mapper, classes_of, labels_of, latents, noise_of
-from rtm.models.mappers import RTM
+from rtm.models.drawing import classes_of, labels_of, latents, noise_of
+from rtm.models.layers import Noise
 from rtm.models.stylegan2.discriminator import Discriminator
-from rtm.models.stylegan2.generator import StyleGenerator, Synthesis
-
-
-def recipe_of(experiment: Experiment) -> StyleGAN2:
-    assert experiment.recipe.stylegan2 is not None
-    return experiment.recipe.stylegan2
-
-
-def build_generator(experiment: Experiment) -> StyleGenerator:
-    """Synthesis before mapper: with one seed, all mappers start beside the same synthesis weights."""
-    gan, dim, classes = recipe_of(experiment), experiment.recipe.dim, classes_of(experiment)
-    synthesis = Synthesis(dim, experiment.dataset.resolution, gan.channel_base, gan.channel_max)
-    return StyleGenerator(build_mapper(experiment.mapper, dim, 2 * dim if classes else None), synthesis, classes)
+from rtm.models.stylegan2.generator import StyleGenerator, build_generator
 
 
 def build_discriminator(experiment: Experiment) -> Discriminator:
-    gan, resolution = recipe_of(experiment), experiment.dataset.resolution
-    return Discriminator(
-        resolution, gan.architecture, gan.channel_base, gan.channel_max, gan.mbstd_group, classes_of(experiment)
-    )
-
-
-def build_method(setting: Setting) -> "StyleGAN2Method":
-    return StyleGAN2Method(setting)
+    gan, resolution, classes = experiment.recipe.stylegan2, experiment.dataset.resolution, classes_of(experiment)
+    assert gan is not None
+    return Discriminator(resolution, gan.architecture, gan.channel_base, gan.channel_max, gan.mbstd_group, classes)
 
 
 class StyleGAN2Method(Method):
@@ -64,23 +37,25 @@ class StyleGAN2Method(Method):
 
     def __init__(self, setting: Setting) -> None:
         experiment = setting.experiment
-        self.setting, self.gan, self.training = setting, recipe_of(experiment), experiment.recipe.training
-        self.classes = classes_of(experiment)
+        assert experiment.recipe.stylegan2 is not None
+        super().__init__(setting)
+        self.gan, self.classes = experiment.recipe.stylegan2, classes_of(experiment)
         if self.classes and setting.images.labels is None:
             raise UserError(f"{experiment.dataset_name} has no labels; set stylegan2.conditional to false.")
-        torch.manual_seed(seed_of(setting.seed, "weights"))
+        torch.manual_seed(self.seed("weights"))
         self.generator = build_generator(experiment).to(setting.device)
-        torch.manual_seed(seed_of(setting.seed, "discriminator weights"))
+        torch.manual_seed(self.seed("discriminator weights"))
         self.discriminator = build_discriminator(experiment).to(setting.device)
         self.augment = Augment().to(setting.device)
         self.networks = nn.ModuleDict({"generator": self.generator, "discriminator": self.discriminator})
         intervals = {"generator": self.gan.path_every, "discriminator": self.gan.r1_every}
         self.optimizers = {
-            name: lazy_adam(self.networks[name].parameters(), self.training.lr, self.training.betas, interval)
+            name: losses.lazy_adam(self.networks[name].parameters(), self.training.lr, self.training.betas, interval)
             for name, interval in intervals.items()
         }
         if self.training.compile:
-            self._compile()
+            self.generator.compile_parts()
+            self.discriminator.compile()
         self.p = 0.0  # strength of the augmentations
         self.signs = torch.zeros(2, device=setting.device)  # sum of sign(D(real)) and reals since p was adapted
         self.path_mean = torch.zeros((), device=setting.device)
@@ -104,7 +79,7 @@ class StyleGAN2Method(Method):
 
     def ema_decay(self, step: int) -> float:
         batch = self.training.batch
-        return ema_decay(batch, step * batch, 1000 * self.gan.ema_kimg, self.gan.ema_ramp)
+        return losses.ema_decay(batch, step * batch, 1000 * self.gan.ema_kimg, self.gan.ema_ramp)
 
     def extra(self) -> dict[str, Any]:
         return {"p": self.p, "signs": self.signs, "path_mean": self.path_mean, "numbers": self.numbers}
@@ -113,37 +88,19 @@ class StyleGAN2Method(Method):
         self.p, self.signs, self.path_mean = extra["p"], extra["signs"], extra["path_mean"]
         self.numbers = extra["numbers"]
 
-    def _compile(self) -> None:
-        """Networks of convolutions, and a recursive mapper's block: what is left out gains nothing."""
-        if isinstance(self.generator.mapper, RTM):
-            self.generator.mapper.compile_block()
-        for stage in self.generator.synthesis.stages:
-            stage.compile()
-        self.discriminator.compile()
-
     def _update(self, name: str, loss_of: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
-        """One step of a network's optimiser on this process's share of the batch; the mean loss."""
+        """One step of a network, the other one frozen; loss_of gives the mean over a part of the batch."""
         for other, network in self.networks.items():
             network.requires_grad_(other == name)
-        optimizer = self.optimizers[name]
-        optimizer.zero_grad()
-        total = torch.zeros((), device=self.setting.device)
-        mine = distributed.share(batch)
-        for part in mine.chunk(self.training.accumulate):
-            loss = loss_of(part) * (len(part) / len(mine))
-            loss.backward()
-            total += loss.detach()
-        distributed.average_gradients([self.networks[name]])
-        optimizer.step()
-        return distributed.mean(total)
+        return self.descend(name, lambda part, n: loss_of(part) * (len(part) / n), batch)
 
     def _generator_loss(self, number: Tensor) -> Tensor:
         number = number.to(self.setting.device)
         ws, labels, noise = self._styles("generator", number)
-        self.generator.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
+        self.generator.mapping.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
         with self._reduced():
             images = self.generator.synthesis(ws, noise)
-            return generator_loss(self._judged(images, labels, "generator", number))
+            return losses.generator_loss(self._judged(images, labels, "generator", number))
 
     def _path_loss(self, number: Tensor) -> Tensor:
         """Second derivatives need float32, and the compiler has none."""
@@ -151,10 +108,10 @@ class StyleGAN2Method(Method):
         ws, _, noise = self._styles("path", number)
         with torch.compiler.set_stance("force_eager"):
             images = self.generator.synthesis(ws, noise)
-            y = normal(self._seed("path projection"), number, images[0].numel()).view_as(images)
-            lengths = path_lengths(images, ws, y)
-        self.path_mean = path_target(self.path_mean, distributed.mean(lengths.detach().mean()), self.part)
-        return path_penalty(lengths, self.path_mean) * self.gan.path_length * self.gan.path_every
+            y = normal(self.seed("path projection"), number, images[0].numel()).view_as(images)
+            lengths = losses.path_lengths(images, ws, y)
+        self.path_mean = losses.path_target(self.path_mean, distributed.mean(lengths.detach().mean()), self.part)
+        return losses.path_penalty(lengths, self.path_mean) * self.gan.path_length * self.gan.path_every
 
     def _discriminator_loss(self, pairs: Tensor) -> Tensor:
         number, reals, real_labels = self._reals(pairs)
@@ -165,7 +122,7 @@ class StyleGAN2Method(Method):
             fake_logits = self._judged(fakes, labels, "fake", number)
             real_logits = self._judged(reals, real_labels, "real", number)
         self._count(real_logits)
-        return discriminator_loss(real_logits, fake_logits)
+        return losses.discriminator_loss(real_logits, fake_logits)
 
     def _r1_loss(self, pairs: Tensor) -> Tensor:
         """In float32 and uncompiled, as `_path_loss`; the gradient goes through the augmentations."""
@@ -173,7 +130,7 @@ class StyleGAN2Method(Method):
         reals.requires_grad_()
         with torch.compiler.set_stance("force_eager"):
             logits = self._judged(reals, labels, "r1", number)
-            penalty = r1_penalty(logits, reals)
+            penalty = losses.r1_penalty(logits, reals)
         self._count(logits)
         return penalty * self.gan.r1_gamma * self.gan.r1_every
 
@@ -189,9 +146,6 @@ class StyleGAN2Method(Method):
         share = distributed.world() * distributed.mean(signs.sum())
         self.signs += torch.stack([share, torch.full_like(share, len(signs) * distributed.world())])
 
-    def _seed(self, purpose: str) -> int:
-        return seed_of(self.setting.seed, purpose)
-
     def _reduced(self) -> torch.autocast | nullcontext[None]:
         if self.training.precision == "float32":
             return nullcontext()
@@ -199,16 +153,16 @@ class StyleGAN2Method(Method):
 
     def _styles(self, purpose: str, number: Tensor) -> tuple[Tensor, Tensor | None, Noise]:
         """ws of fresh latents with their labels and noise, some of them mixed with others."""
-        seed, dim = self._seed(purpose), self.setting.experiment.recipe.dim
+        seed, dim = self.seed(purpose), self.setting.experiment.recipe.dim
         labels = labels_of(seed, number, self.classes)
-        w = self.generator.map(latents(seed, number, dim), labels)
+        w = self.generator.mapping.map(latents(seed, number, dim), labels)
         if not self.gan.mixing:
-            return self.generator.styles(w), labels, noise_of(seed, number)
+            return self.generator.mapping.styles(w), labels, noise_of(seed, number)
         layers = self.generator.synthesis.num_ws
-        mixed, place = uniform(normal(self._seed(f"{purpose} crossover"), number, 2)).unbind(1)
+        mixed, place = uniform(normal(self.seed(f"{purpose} crossover"), number, 2)).unbind(1)
         crossover = torch.where(mixed < self.gan.mixing, 1 + (place * (layers - 1)).long(), layers)
-        w2 = self.generator.map(latents(self._seed(f"{purpose} mixing"), number, dim), labels)
-        return self.generator.styles(w, (w2, crossover)), labels, noise_of(seed, number)
+        w2 = self.generator.mapping.map(latents(self.seed(f"{purpose} mixing"), number, dim), labels)
+        return self.generator.mapping.styles(w, (w2, crossover)), labels, noise_of(seed, number)
 
     def _reals(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Numbers of the step's images, the dataset's images that they are, and their labels."""
@@ -216,7 +170,7 @@ class StyleGAN2Method(Method):
         number, index = pairs[:, 0].to(device), pairs[:, 1]
         images = self.setting.images.batch(index, device)
         if self.gan.flips:
-            flipped = normal(self._seed("flip"), number, 1)[:, 0] > 0
+            flipped = normal(self.seed("flip"), number, 1)[:, 0] > 0
             images = torch.where(flipped[:, None, None, None], images.flip(3), images)
         if not self.classes:
             return number, images, None
@@ -226,6 +180,6 @@ class StyleGAN2Method(Method):
     def _judged(self, images: Tensor, labels: Tensor | None, purpose: str, number: Tensor) -> Tensor:
         """Logits of the augmented images; at p = 0 the augmentations are the identity."""
         if self.p > 0:
-            images = self.augment(images, self.p, self._seed(f"augment {purpose}"), number)
+            images = self.augment(images, self.p, self.seed(f"augment {purpose}"), number)
         logits: Tensor = self.discriminator(images, labels)
         return logits

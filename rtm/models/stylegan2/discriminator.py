@@ -8,16 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from rtm.core.errors import UserError
-from rtm.models.stylegan2.layers import (
-    REDUCED_STAGES,
-    EqualConv,
-    EqualLinear,
-    LabelEmbedding,
-    channels,
-    full_precision,
-    lrelu,
-    resolutions,
-)
+from rtm.models.layers import Linear, full_precision
+from rtm.models.stylegan2.layers import REDUCED_STAGES, EqualConv, channels, lrelu, resolutions
+from rtm.models.stylegan2.mapping import LabelEmbedding
 
 Architecture = Literal["orig", "resnet"]
 
@@ -57,7 +50,7 @@ class LabelMapping(nn.Module):
     def __init__(self, classes: int, dim: int, depth: int = 8) -> None:
         super().__init__()
         self.embedding = LabelEmbedding(classes, dim)
-        self.layers = nn.ModuleList(EqualLinear(dim, dim, lr_multiplier=0.01) for _ in range(depth))
+        self.layers = nn.ModuleList(Linear(dim, dim, lr_mul=0.01, equalised=True) for _ in range(depth))
 
     def forward(self, labels: Tensor) -> Tensor:
         x: Tensor = self.embedding(labels)
@@ -88,9 +81,9 @@ class Discriminator(nn.Module):
         width = widths[-1]
         self.mbstd_group = mbstd_group
         self.conv = EqualConv(width + 1, width, size=3)
-        self.hidden = EqualLinear(width * 16, width)
+        self.hidden = Linear(width * 16, width, equalised=True)
         self.labels = LabelMapping(classes, width) if classes else None
-        self.out = EqualLinear(width, width if classes else 1)
+        self.out = Linear(width, width if classes else 1, equalised=True)
 
     def forward(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
         x = lrelu(self.rgb(images))

@@ -5,7 +5,7 @@ Shapes: z, w (batch, dim); ws (batch, num_ws, dim), one style a layer; features 
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import cast
 
@@ -13,21 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rtm.models.stylegan2.layers import (
-    BLUR,
-    REDUCED_STAGES,
-    EqualLinear,
-    LabelEmbedding,
-    channels,
-    fir,
-    full_precision,
-    lrelu,
-    normalise,
-    resolutions,
-    upfirdn,
-)
-
-Noise = Callable[[int, int], Tensor]  # (resolution R, layer 0 or 1 of it) -> standard normal (batch, 1, R, R)
+from rtm.config import Experiment
+from rtm.models.drawing import classes_of
+from rtm.models.layers import Linear, Noise, compile_mapper, full_precision
+from rtm.models.registry import build_mapper
+from rtm.models.stylegan2.layers import BLUR, REDUCED_STAGES, channels, fir, lrelu, resolutions, upfirdn
+from rtm.models.stylegan2.mapping import StyleMapping
 
 
 class ModulatedConv(nn.Module):
@@ -47,14 +38,15 @@ class ModulatedConv(nn.Module):
         up: bool = False,  # double the resolution: a transposed convolution, then a blur
     ) -> None:
         super().__init__()
-        self.affine = EqualLinear(dim, fan_in, bias=1.0)
+        self.affine = Linear(dim, fan_in, bias=1.0, equalised=True)
         self.weight = nn.Parameter(torch.randn(fan_out, fan_in, size, size))
         self.gain = 1 / math.sqrt(fan_in * size**2)
         self.demodulate, self.up = demodulate, up
         self.register_buffer("blur", fir(BLUR, gain=2.0), persistent=False)
 
     def forward(self, x: Tensor, w: Tensor) -> Tensor:
-        style = self.affine(w)  # (batch, fan_in)
+        with full_precision(w):
+            style = self.affine(w)  # (batch, fan_in)
         weight = self.weight * self.gain
         x = x * style.to(x.dtype)[:, :, None, None]
         if self.up:
@@ -134,8 +126,8 @@ class Synthesis(nn.Module):
         )
 
     def forward(self, ws: Tensor, noise: Noise | None = None) -> Tensor:
-        """`noise` is asked for the map of each layer, so that the caller can make it a function of the sample;
-        without it no noise is added."""
+        """`noise` gives the map of each layer, so that the caller can make it a function of the sample; without it
+        no noise is added."""
         styles = list(ws.unbind(1))
         x, image = self.constant.expand(len(ws), -1, -1, -1), None
         for index, stage in enumerate(cast(Iterable[Stage], self.stages)):
@@ -145,41 +137,21 @@ class Synthesis(nn.Module):
 
 
 class StyleGenerator(nn.Module):
-    """A mapper and a synthesis network. With `classes`, the mapper takes (batch, 2 dim): z and the label's
-    embedding, each normalised."""
-
-    w_mean: Tensor
+    """A mapping and a synthesis network. With `classes`, the mapper takes (batch, 2 dim): see `StyleMapping`."""
 
     def __init__(
         self,
         mapper: nn.Module,  # (batch, in_dim) -> w
         synthesis: Synthesis,
         classes: int = 0,  # 0: unconditional
-        w_decay: float = 0.998,  # of the running mean of w
     ) -> None:
         super().__init__()
-        self.mapper, self.synthesis = mapper, synthesis
-        self.embedding = LabelEmbedding(classes, synthesis.dim) if classes else None
-        self.w_decay = w_decay
-        self.register_buffer("w_mean", torch.zeros(synthesis.dim))
+        self.mapping = StyleMapping(mapper, synthesis.num_ws, classes, dim=synthesis.dim)
+        self.synthesis = synthesis
 
-    def map(self, z: Tensor, labels: Tensor | None = None, H: int | None = None) -> Tensor:
-        """z to w; `H` overrides the refinement steps of a recursive mapper."""
-        with full_precision(z):
-            if self.embedding is not None:
-                if labels is None:
-                    raise ValueError("a class-conditional generator needs labels")
-                z = torch.cat([normalise(z), self.embedding(labels)], dim=1)
-            return cast(Tensor, self.mapper(z) if H is None else self.mapper(z, H=H))
-
-    def styles(self, w: Tensor, mixing: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """One w for all layers or, with `mixing` = (w2, crossover), w2 from layer crossover[i] on for sample i."""
-        ws = w[:, None].expand(-1, self.synthesis.num_ws, -1)
-        if mixing is None:
-            return ws
-        other, crossover = mixing
-        layer = torch.arange(self.synthesis.num_ws, device=w.device)
-        return torch.where((layer < crossover[:, None])[:, :, None], ws, other[:, None])
+    @property
+    def mapper(self) -> nn.Module:
+        return self.mapping.mapper
 
     def forward(
         self,
@@ -188,15 +160,22 @@ class StyleGenerator(nn.Module):
         noise: Noise | None = None,
         H: int | None = None,
         truncation: float = 1.0,  # psi: 1 leaves w as it is, 0 gives the mean image
-        mixing: tuple[Tensor, Tensor] | None = None,  # (z2, crossover), see `styles`
+        mixing: tuple[Tensor, Tensor] | None = None,  # (z2, crossover), see `StyleMapping.styles`
     ) -> Tensor:
-        w = self.map(z, labels, H)
-        ws = self.styles(w, None if mixing is None else (self.map(mixing[0], labels, H), mixing[1]))
-        if truncation != 1:
-            ws = self.w_mean.lerp(ws, truncation)
-        return cast(Tensor, self.synthesis(ws, noise))
+        w, mapping = self.mapping.map(z, labels, H), self.mapping
+        ws = mapping.styles(w, None if mixing is None else (mapping.map(mixing[0], labels, H), mixing[1]))
+        return cast(Tensor, self.synthesis(mapping.truncate(ws, truncation), noise))
 
-    @torch.no_grad()
-    def track(self, w: Tensor, steps: float = 1.0) -> None:
-        """Move the running mean towards the mean of a (global) batch of w, or of a part of the batch."""
-        self.w_mean.lerp_(w.mean(0), 1 - self.w_decay**steps)
+    def compile_parts(self) -> None:
+        """What is left out gains nothing."""
+        compile_mapper(self.mapper)
+        for stage in self.synthesis.stages:
+            stage.compile()
+
+
+def build_generator(experiment: Experiment) -> StyleGenerator:
+    """Synthesis before mapper: with one seed, all mappers start beside the same synthesis weights."""
+    gan, dim, classes = experiment.recipe.stylegan2, experiment.recipe.dim, classes_of(experiment)
+    assert gan is not None
+    synthesis = Synthesis(dim, experiment.dataset.resolution, gan.channel_base, gan.channel_max)
+    return StyleGenerator(build_mapper(experiment.mapper, dim, 2 * dim if classes else None), synthesis, classes)

@@ -1,4 +1,4 @@
-"""What the generator and the discriminator share: equalised layers, the activation, FIR resampling, precision."""
+"""What the generator and the discriminator share: sizes, the activation, FIR resampling, equalised convolutions."""
 
 import math
 from collections.abc import Sequence
@@ -26,18 +26,8 @@ def resolutions(final: int) -> list[int]:
     return [4 << stage for stage in range(final.bit_length() - 2)]
 
 
-def full_precision(x: Tensor) -> torch.autocast:
-    """Styles, statistics, images and logits keep the precision of the weights whatever the caller's autocast."""
-    return torch.autocast(x.device.type, enabled=False)
-
-
 def lrelu(x: Tensor, gain: float = math.sqrt(2)) -> Tensor:
     return F.leaky_relu(x, 0.2) * gain
-
-
-def normalise(x: Tensor) -> Tensor:
-    """Unit second moment along the last axis."""
-    return x * (x.square().mean(-1, keepdim=True) + 1e-8).rsqrt()
 
 
 def fir(taps: Sequence[float], gain: float = 1.0) -> Tensor:
@@ -55,26 +45,6 @@ def upfirdn(x: Tensor, kernel: Tensor, up: int = 1, down: int = 1, pad: tuple[in
         x = x.reshape(batch, depth, height * up, width * up)
     weight = kernel.flip(0, 1).to(x.dtype).expand(depth, 1, *kernel.shape)
     return F.conv2d(F.pad(x, (*pad, *pad)), weight, stride=down, groups=depth)
-
-
-class EqualLinear(nn.Module):
-    """Linear with an equalised learning rate: unit normal weights, scaled when used."""
-
-    def __init__(
-        self,
-        fan_in: int,
-        fan_out: int,
-        lr_multiplier: float = 1.0,  # how much slower than lr the effective weights move
-        bias: float = 0.0,  # its initial value
-    ) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(fan_out, fan_in) / lr_multiplier)
-        self.bias = nn.Parameter(torch.full((fan_out,), bias / lr_multiplier))
-        self.weight_gain, self.bias_gain = lr_multiplier / math.sqrt(fan_in), lr_multiplier
-
-    def forward(self, x: Tensor) -> Tensor:
-        with full_precision(x):
-            return F.linear(x.to(self.weight.dtype), self.weight * self.weight_gain, self.bias * self.bias_gain)
 
 
 class EqualConv(nn.Module):
@@ -96,15 +66,3 @@ class EqualConv(nn.Module):
         if self.size == 1:  # blurring at the kept pixels alone
             return F.conv2d(upfirdn(x, self.blur, down=2, pad=(1, 1)), self.weight * self.gain, self.bias)
         return F.conv2d(upfirdn(x, self.blur, pad=(2, 2)), self.weight * self.gain, self.bias, stride=2)
-
-
-class LabelEmbedding(nn.Module):
-    """A normalised linear embedding of class labels, to stand beside a normalised z."""
-
-    def __init__(self, classes: int, dim: int) -> None:
-        super().__init__()
-        self.classes = classes
-        self.linear = EqualLinear(classes, dim)
-
-    def forward(self, labels: Tensor) -> Tensor:
-        return normalise(self.linear(F.one_hot(labels, self.classes)))

@@ -16,7 +16,7 @@ from rtm.core.errors import UserError
 from rtm.data.datasets import to_unit
 from rtm.methods.imle.method import ImleMethod
 from rtm.methods.imle.perceptual import LPIPS, Embedding, distance
-from rtm.models.generator import latents
+from rtm.models.drawing import latents
 
 
 def method(folder: Path, name: str = "shells_imle_rtm", **imle: object) -> ImleMethod:
@@ -58,10 +58,10 @@ def test_matching_features_are_unit_vectors_of_the_asked_size(vgg_lpips: tuple[L
 
 def pool_distances(imle: ImleMethod) -> Tensor:
     """The n x m matrix that the real thing never builds, in float64."""
-    data = imle.embedding(to_unit(torch.tensor(imle.setting.images.pixels).permute(0, 3, 1, 2)))
+    data = imle.matching.embedding(to_unit(torch.tensor(imle.setting.images.pixels).permute(0, 3, 1, 2)))
     chunks = math.ceil(imle.imle.pool * len(imle.setting.images) / imle.imle.chunk)
     with torch.no_grad():
-        pool = torch.cat([imle.embedding(imle._decode(chunk * imle.imle.chunk)) for chunk in range(chunks)])
+        pool = torch.cat([imle.matching.embedding(imle._decode(chunk * imle.imle.chunk)) for chunk in range(chunks)])
     return torch.cdist(data.double(), pool.double())
 
 
@@ -76,10 +76,10 @@ def test_a_round_is_rejection_then_the_nearest_survivor(tmp_path: Path) -> None:
     torch.testing.assert_close(chosen, expected.amin(1), rtol=0, atol=1e-6)
     assert imle.numbers["rejected"] == pytest.approx(float(rejected.double().mean()))
     assert imle.numbers["match_mean"] == pytest.approx(float(expected.amin(1).mean()), rel=1e-5)
-    assert imle.numbers["distinct"] == len(set(imle.matched.tolist())) / len(imle.matched)
+    assert imle.numbers["distinct_matches"] == len(set(imle.matched.tolist())) / len(imle.matched)
 
 
-def test_when_everything_is_rejected_the_numbers_are_told(tmp_path: Path) -> None:
+def test_when_everything_is_rejected_the_message_says_how_to_choose_epsilon(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"All \d+ pool samples were rejected.*set epsilon below"):
         method(tmp_path, epsilon=3.0).step(0)
 
@@ -112,7 +112,7 @@ def test_matched_latents_are_the_pools_moved_a_little(tmp_path: Path) -> None:
     for imle in (still, moved):
         imle._start_epoch(0)
     assert torch.equal(still.matched, moved.matched)
-    assert torch.equal(still.z, latents(still._seed("pool"), still.matched, still.z.shape[1]))
+    assert torch.equal(still.z, latents(still.seed("pool"), still.matched, still.z.shape[1]))
     difference = (moved.z - still.z) / 0.001
     assert 0.9 < difference.std() < 1.1 and len(difference[:, 0].unique()) == moved.n
 
@@ -131,7 +131,7 @@ def test_thresholds_keep_what_is_not_learned(tmp_path: Path) -> None:
     assert imle.age.tolist() == (~learned).long().tolist()
 
 
-def test_an_approximate_search_tells_how_good_it_is(tmp_path: Path) -> None:
+def test_the_recall_of_an_approximate_search_is_logged(tmp_path: Path) -> None:
     imle = method(tmp_path, probes=1)
     imle._start_epoch(0)
     assert 0 < imle.numbers["search_recall"] <= 1

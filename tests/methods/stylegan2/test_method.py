@@ -22,8 +22,9 @@ from rtm.core.errors import UserError
 from rtm.data.datasets import Images, to_unit
 from rtm.data.prepare import prepare
 from rtm.methods.base import Setting
-from rtm.methods.stylegan2.method import StyleGAN2Method, build_discriminator, build_generator, build_method
-from rtm.models.generator import draw
+from rtm.methods.stylegan2.method import StyleGAN2Method, build_discriminator
+from rtm.models.drawing import draw
+from rtm.models.stylegan2.generator import build_generator
 from rtm.training.loop import Run
 
 MLP2 = MLP(kind="mlp", layers=2, lr_mul=0.01)
@@ -67,7 +68,7 @@ def setting(toy: Experiment, images: Images, seed: int = 0) -> Setting:
 
 
 def started(toy: Experiment, images: Images, seed: int = 0) -> StyleGAN2Method:
-    method = build_method(setting(toy, images, seed))
+    method = StyleGAN2Method(setting(toy, images, seed))
     method.p = 0.5 if method.gan.ada else 0.0  # as after some training
     return method
 
@@ -100,7 +101,7 @@ def test_steps_are_a_function_of_the_seed(gan: dict[str, Any], mapper: Mapper, d
 
 
 def test_all_mappers_start_beside_the_same_synthesis_and_discriminator(digits: Images) -> None:
-    mlp, rtm = (build_method(setting(experiment(PLAIN, mapper), digits)) for mapper in (MLP2, RTM))
+    mlp, rtm = (StyleGAN2Method(setting(experiment(PLAIN, mapper), digits)) for mapper in (MLP2, RTM))
     assert same(mlp.generator.synthesis.state_dict(), rtm.generator.synthesis.state_dict())
     assert same(mlp.discriminator.state_dict(), rtm.discriminator.state_dict())
 
@@ -164,17 +165,17 @@ def test_strength_follows_the_signs_of_the_reals(digits: Images, monkeypatch: py
 def test_average_of_the_generator_counts_images(digits: Images) -> None:
     """Half of the start is gone after ema_kimg thousand images, whatever the batch."""
     for batch in (2, 5):
-        method = build_method(setting(experiment(PLAIN, batch=batch), digits))
+        method = StyleGAN2Method(setting(experiment(PLAIN, batch=batch), digits))
         left = np.prod([method.ema_decay(step) for step in range(1, 50 // batch + 1)])
         assert left == pytest.approx(0.5)
-    ramped = build_method(setting(experiment({**PLAIN, "ema_ramp": 0.05}), digits))
+    ramped = StyleGAN2Method(setting(experiment({**PLAIN, "ema_ramp": 0.05}), digits))
     assert ramped.ema_decay(10) == pytest.approx(0.5 ** (4 / (0.05 * 40)))
 
 
 def test_running_means_count_steps_and_not_their_parts(digits: Images) -> None:
     gan = {**PLAIN, "path_length": 2.0, "path_every": 1}
     at_once, in_parts = (trained(experiment(gan, batch=4, accumulate=parts), digits, steps=1)[0] for parts in (1, 2))
-    torch.testing.assert_close(in_parts.generator.w_mean, at_once.generator.w_mean, rtol=1e-2, atol=1e-6)
+    torch.testing.assert_close(in_parts.generator.mapping.w_avg, at_once.generator.mapping.w_avg, rtol=1e-2, atol=1e-6)
     torch.testing.assert_close(in_parts.path_mean, at_once.path_mean, rtol=0.05, atol=0)
 
 
@@ -200,6 +201,7 @@ def test_reduced_precision_leaves_regularisers_alone(digits: Images) -> None:
         assert rounded != exactly and rounded == pytest.approx(exactly, rel=0.1)
 
 
+@pytest.mark.slow(seconds=8)
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at it itself
 def test_compiled_networks_train_the_same(digits: Images, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_with = torch.nn.Module.compile
@@ -214,12 +216,12 @@ def test_labels_must_exist(digits: Images) -> None:
     unlabelled = deepcopy(digits)
     unlabelled.labels = None
     with pytest.raises(UserError, match="no labels"):
-        build_method(setting(experiment(EVERYTHING), unlabelled))
+        StyleGAN2Method(setting(experiment(EVERYTHING), unlabelled))
 
 
 def test_conditional_networks_only_where_asked() -> None:
-    assert build_generator(experiment(PLAIN)).embedding is None
-    assert build_generator(experiment(EVERYTHING)).embedding is not None
+    assert build_generator(experiment(PLAIN)).mapping.embedding is None
+    assert build_generator(experiment(EVERYTHING)).mapping.embedding is not None
     assert build_discriminator(experiment(PLAIN)).labels is None
 
 
@@ -233,11 +235,12 @@ from test_method import EVERYTHING, experiment, trained
 device = distributed.start(use_gpu=False)
 method, numbers = trained(experiment(EVERYTHING), Images(Path(sys.argv[1])), steps=int(sys.argv[3]))
 if distributed.rank() == 0:
-    torch.save({"numbers": {k: float(v) for k, v in numbers.items()}, "w": method.generator.w_mean}, sys.argv[2])
+    torch.save({"numbers": {k: float(v) for k, v in numbers.items()}, "w": method.generator.mapping.w_avg}, sys.argv[2])
 distributed.stop()
 """
 
 
+@pytest.mark.slow(seconds=8)
 def test_two_processes_equal_one(digits: Images, tmp_path: Path) -> None:
     images, result = Path(digits.pixels.filename), tmp_path / "two.pt"  # type: ignore[attr-defined]
     ours = {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
@@ -252,7 +255,7 @@ def test_two_processes_equal_one(digits: Images, tmp_path: Path) -> None:
     method, numbers = trained(experiment(EVERYTHING), digits, steps=2)
     for name, value in numbers.items():
         assert two["numbers"][name] == pytest.approx(float(value), rel=1e-3, abs=1e-5)
-    torch.testing.assert_close(two["w"], method.generator.w_mean, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(two["w"], method.generator.mapping.w_avg, rtol=1e-3, atol=1e-6)
 
 
 def free_port() -> int:
@@ -272,12 +275,13 @@ def frechet(a: Tensor, b: Tensor) -> float:
 SLOW_RTM = RTM.model_copy(update={"lr_mul": 0.01})  # as in params/mappers.yaml for StyleGAN2
 
 
+@pytest.mark.slow(seconds=4)
 @pytest.mark.parametrize("mapper", [MLP2, SLOW_RTM], ids=["mlp", "rtm"])
 def test_a_small_gan_learns_the_digits(mapper: Mapper, digits: Images, tmp_path: Path) -> None:
     wide = {"channel_base": 256, "channel_max": 32, "mbstd_group": 4, "r1_gamma": 0.3, "r1_every": 8, "ema_kimg": 1.0}
     gan = {**SMALL, **wide, "conditional": True, "flips": False}  # a mirrored digit is none
     toy = experiment(gan, mapper, batch=32, steps=60, lr=0.02, save_every=1000)
-    run = Run(build_method(setting(toy, digits)), setting(toy, digits), tmp_path)
+    run = Run(StyleGAN2Method(setting(toy, digits)), setting(toy, digits), tmp_path)
     index, reals = torch.arange(1000), torch.from_numpy(np.array(digits.pixels[:1000]))
     before = frechet(draw(run.ema, toy, 0, index), reals)
     run.train()

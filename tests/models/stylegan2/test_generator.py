@@ -19,10 +19,11 @@ from rtm.methods.stylegan2.losses import (
     path_target,
     r1_penalty,
 )
+from rtm.models.layers import Linear, parameters, pixel_norm
 from rtm.models.mappers import RTM, MLPMapper
 from rtm.models.stylegan2.discriminator import Architecture, Discriminator, minibatch_deviation
 from rtm.models.stylegan2.generator import ModulatedConv, StyleGenerator, Synthesis
-from rtm.models.stylegan2.layers import BLUR, EqualConv, EqualLinear, fir, lrelu, normalise, resolutions, upfirdn
+from rtm.models.stylegan2.layers import BLUR, EqualConv, fir, lrelu, resolutions, upfirdn
 
 DIM = 6
 
@@ -45,10 +46,6 @@ def small_generator(classes: int = 0, resolution: int = 8) -> StyleGenerator:
 
 def small_discriminator(architecture: Architecture = "orig", classes: int = 0) -> Discriminator:
     return Discriminator(8, architecture, channel_base=32, channel_max=5, mbstd_group=2, classes=classes)
-
-
-def count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def slow_upfirdn(x: Tensor, kernel: Tensor, up: int, down: int, pad: tuple[int, int]) -> Tensor:
@@ -125,7 +122,7 @@ def test_equalised_learning_rate() -> None:
     """The weights in effect start at 1 / sqrt(fan_in) whatever the multiplier; Adam moves them in proportion to it."""
     moves = {}
     for multiplier in (1.0, 0.01):
-        layer = EqualLinear(400, 300, multiplier)
+        layer = Linear(400, 300, lr_mul=multiplier, equalised=True)
         eye = torch.eye(400)
         before = layer(eye).detach()
         assert before.std().item() == pytest.approx(1 / 20, rel=0.02)
@@ -148,8 +145,8 @@ def test_parameter_counts_of_the_cifar_recipe() -> None:
     with torch.device("meta"):
         synthesis = Synthesis(512, 32)
         conditional = StyleGenerator(MLPMapper(512, 2, lr_mul=0.01, in_dim=1024), synthesis, classes=10)
-    assert count(synthesis) == 19_422_227
-    assert count(conditional) - count(synthesis) == 793_088  # mapper and label embedding
+    assert parameters(synthesis) == 19_422_227
+    assert parameters(conditional) - parameters(synthesis) == 793_088  # mapper and label embedding
 
 
 @pytest.mark.parametrize("classes", [0, 3])
@@ -165,8 +162,8 @@ def test_generator_and_discriminator_take_any_mapper_and_labels(classes: int, re
     discriminator = Discriminator(16, channel_base=32, channel_max=4, mbstd_group=4, classes=classes)
     logits = discriminator(images, labels)
     assert logits.shape == (4,)
-    names, parameters = zip(*generator.named_parameters(), strict=True)
-    gradients = torch.autograd.grad(generator_loss(logits), parameters, allow_unused=True)
+    names, weights = zip(*generator.named_parameters(), strict=True)
+    gradients = torch.autograd.grad(generator_loss(logits), weights, allow_unused=True)
     idle = [name for name, gradient in zip(names, gradients, strict=True) if gradient is None]
     assert all("noise_strength" in name for name in idle)  # everything else learns
     if recursive:
@@ -174,9 +171,13 @@ def test_generator_and_discriminator_take_any_mapper_and_labels(classes: int, re
     if labels is not None:
         assert not torch.allclose(images, generator(z, labels.flip(0)))
         assert not torch.allclose(logits, discriminator(images, labels.flip(0)))
-        for network, given in ((generator, z), (discriminator, images)):
-            with pytest.raises(ValueError, match="needs labels"):
-                network(given)
+        with pytest.raises(UserError, match="pass labels c of 3 classes"):
+            generator(z)
+        with pytest.raises(ValueError, match="needs labels"):
+            discriminator(images)
+    else:
+        with pytest.raises(UserError, match="would ignore its labels; build it with c_dim"):
+            generator(z, torch.tensor([0, 1, 2, 0]))
 
 
 def test_conditional_input_is_normalised_z_beside_normalised_embedding() -> None:
@@ -189,10 +190,10 @@ def test_conditional_input_is_normalised_z_beside_normalised_embedding() -> None
 
     generator = StyleGenerator(Spy(), Synthesis(DIM, 4, 32, 4), classes=3)
     z = 5 * torch.randn(2, DIM)
-    generator.map(z, torch.tensor([2, 1]))
-    layer = cast(Any, generator.embedding).linear
+    generator.mapping.map(z, torch.tensor([2, 1]))
+    layer = cast(Any, generator.mapping.embedding).linear
     embedded = layer.weight[:, [2, 1]].T / math.sqrt(3) + layer.bias
-    torch.testing.assert_close(seen[0], torch.cat([normalise(z), normalise(embedded)], 1))
+    torch.testing.assert_close(seen[0], torch.cat([pixel_norm(z), pixel_norm(embedded)], 1))
     torch.testing.assert_close(seen[0].square().view(2, 2, DIM).mean(2), torch.ones(2, 2))
 
 
@@ -200,8 +201,8 @@ def test_mixing_changes_the_style_from_the_crossover_on() -> None:
     generator = small_generator()
     z, other = torch.randn(2, 3, DIM).unbind()
     crossover = torch.tensor([0, 2, 4])  # all of it, half of it, nothing of it is the other's
-    w, w2 = generator.map(z), generator.map(other)
-    ws = generator.styles(w, (w2, crossover))
+    w, w2 = generator.mapping.map(z), generator.mapping.map(other)
+    ws = generator.mapping.styles(w, (w2, crossover))
     for sample in range(3):
         for layer in range(4):
             source = w if layer < crossover[sample] else w2
@@ -216,16 +217,16 @@ def test_truncation_and_the_running_mean() -> None:
     generator = small_generator()
     z, w = torch.randn(4, DIM), torch.randn(10, DIM)
     generator(z)
-    assert not generator.w_mean.any()  # moved by `track` alone
-    generator.track(w)
-    torch.testing.assert_close(generator.w_mean, 0.002 * w.mean(0))
+    assert not generator.mapping.w_avg.any()  # moved by `track` alone
+    generator.mapping.track(w)
+    torch.testing.assert_close(generator.mapping.w_avg, 0.002 * w.mean(0))
     for _ in range(5000):
-        generator.track(w)
-    torch.testing.assert_close(generator.w_mean, w.mean(0), rtol=1e-3, atol=1e-4)
-    mean_image = generator.synthesis(generator.styles(generator.w_mean[None]))
+        generator.mapping.track(w)
+    torch.testing.assert_close(generator.mapping.w_avg, w.mean(0), rtol=1e-3, atol=1e-4)
+    mean_image = generator.synthesis(generator.mapping.styles(generator.mapping.w_avg[None]))
     torch.testing.assert_close(generator(z, truncation=0.0), mean_image.expand(4, -1, -1, -1))
-    half = generator.w_mean + 0.5 * (generator.map(z) - generator.w_mean)
-    torch.testing.assert_close(generator(z, truncation=0.5), generator.synthesis(generator.styles(half)))
+    half = generator.mapping.w_avg + 0.5 * (generator.mapping.map(z) - generator.mapping.w_avg)
+    torch.testing.assert_close(generator(z, truncation=0.5), generator.synthesis(generator.mapping.styles(half)))
 
 
 def test_each_layer_asks_for_its_own_noise() -> None:
@@ -245,7 +246,7 @@ def test_each_layer_asks_for_its_own_noise() -> None:
 
 
 def test_image_layers_share_their_style_with_the_next_stage() -> None:
-    """ws are used in order 0 | 1, 2, 3 with overlaps: the gradient of one stage's output tells which."""
+    """ws are used in order 0 | 1, 2, 3 with overlaps: the gradient of one stage's output shows which."""
     synthesis = Synthesis(DIM, 8, 32, 4)
     ws = torch.randn(1, 4, DIM, requires_grad=True)
     x, image = synthesis.stages[0](synthesis.constant[None], None, list(ws.unbind(1))[:2], [None])
@@ -284,7 +285,7 @@ def test_a_batch_cut_at_groups_gives_the_same_logits() -> None:
 
 def test_residual_discriminator_adds_a_linear_path() -> None:
     orig, resnet = small_discriminator("orig"), small_discriminator("resnet")
-    assert count(resnet) - count(orig) == 4 * 5  # one 1 x 1 convolution without bias from 4 to 5 channels
+    assert parameters(resnet) - parameters(orig) == 4 * 5  # one 1 x 1 convolution without bias from 4 to 5 channels
     resnet.load_state_dict({**resnet.state_dict(), **orig.state_dict()})
     stage, plain = cast(Any, resnet.stages[0]), orig.stages[0]
     x = torch.randn(2, 4, 8, 8)
@@ -395,7 +396,7 @@ def test_path_length_gradient_against_finite_differences() -> None:
     target = torch.tensor(0.7, dtype=torch.float64)
 
     def loss() -> Tensor:
-        ws = generator.styles(generator.map(z))
+        ws = generator.mapping.styles(generator.mapping.map(z))
         return path_penalty(path_lengths(generator.synthesis(ws), ws, y), target)
 
     numeric_matches(loss, list(generator.parameters()))

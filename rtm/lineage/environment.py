@@ -1,0 +1,48 @@
+"""What a job ran on: Python, the packages that it used, CUDA and the GPU. Part of a receipt, not of a fingerprint."""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from rtm.lineage.versions import loaded_versions
+
+COMPARED = ("torch", "faiss-gpu", "faiss-cpu", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
+
+
+def environment(entries: Iterable[str]) -> dict[str, str]:
+    """Versions by name. torch is asked only if the job has loaded it: importing it would take seconds."""
+    packages = loaded_versions(*(entry for entry in entries if entry[0] != "!" and "/" not in entry))
+    return {"python": platform.python_version(), **packages, **(_cuda() if "torch" in packages else {})}
+
+
+def _cuda() -> dict[str, str]:
+    torch: Any = sys.modules["torch"]
+    if not torch.cuda.is_available():
+        return {}
+    names = sorted({torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())})
+    facts = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), "driver": _driver()}
+    return {"gpu": ", ".join(names), **{name: str(value) for name, value in facts.items() if value}}
+
+
+@cache
+def _driver() -> str | None:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    with suppress(OSError, subprocess.SubprocessError, IndexError):
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.split()[0]
+    return None
+
+
+def differences(environments: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Sentences about what differs between results that stand side by side, by the results' names."""
+    for fact in COMPARED:
+        values: dict[str, list[str]] = {}
+        for name, found in environments.items():
+            if fact in found:
+                values.setdefault(found[fact], []).append(name)
+        if len(values) > 1:
+            groups = (f"{value} ({', '.join(names)})" for value, names in values.items())
+            yield f"Results were made with different {fact}: {'; '.join(groups)}."

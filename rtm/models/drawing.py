@@ -1,0 +1,81 @@
+"""A generator from its checkpoint, and images from integers.
+
+Everything random about image i is a function of (seed, i): z, spatial noise and, with classes, the label.
+Two experiments with the same dim share the noise of image i.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from rtm.config import Experiment
+from rtm.core.errors import UserError
+from rtm.core.randomness import normal, seed_of
+from rtm.data.datasets import to_pixels
+from rtm.models.layers import Noise
+from rtm.models.registry import build_generator
+
+
+def load_generator(experiment: Experiment, checkpoint: Path, device: torch.device) -> nn.Module:
+    if not checkpoint.exists():
+        raise UserError(f"{checkpoint} is missing; train it, or get it with `dvc pull {checkpoint.parent}`.")
+    generator = build_generator(experiment)
+    try:
+        generator.load_state_dict(load_file(checkpoint))
+    except RuntimeError:
+        raise UserError(f"{checkpoint} does not fit the parameters of {experiment.name}; train it again.") from None
+    return generator.to(device).eval().requires_grad_(False)
+
+
+def classes_of(experiment: Experiment) -> int:
+    """The number of classes that the generator is conditioned on; 0 if it is unconditional."""
+    gan = experiment.recipe.stylegan2
+    return experiment.dataset.classes if gan and gan.conditional else 0
+
+
+def latents(seed: int, index: Tensor, dim: int) -> Tensor:
+    return normal(seed_of(seed, "z"), index, dim)
+
+
+def noise_of(seed: int, index: Tensor) -> Noise:
+    def maps(resolution: int, *layer: int) -> Tensor:
+        flat = normal(seed_of(seed, "noise", resolution, *layer), index, resolution**2)
+        return flat.view(-1, 1, resolution, resolution)
+
+    return maps
+
+
+def labels_of(seed: int, index: Tensor, classes: int) -> Tensor | None:
+    """Uniform labels."""
+    if not classes:
+        return None
+    uniform = 0.5 * (1 + torch.erf(normal(seed_of(seed, "label"), index, 1)[:, 0].double() / 2**0.5))
+    return (uniform * classes).long().clamp(max=classes - 1)
+
+
+@torch.no_grad()
+def draw(
+    generator: nn.Module,
+    experiment: Experiment,
+    seed: int,
+    index: Tensor,
+    H: int | None = None,  # refinement steps, if not those of training
+    z: Tensor | None = None,  # instead of the latents of `index`
+) -> Tensor:
+    """Images `index` of a seed, uint8 (batch, R, R, 3)."""
+    z = latents(seed, index, experiment.recipe.dim) if z is None else z
+    labels = labels_of(seed, index, classes_of(experiment))
+    images = generator(z, labels=labels, noise=noise_of(seed, index), H=H)
+    return to_pixels(images).permute(0, 2, 3, 1)
+
+
+def draw_many(
+    generator: nn.Module, experiment: Experiment, seed: int, number: int, device: torch.device
+) -> NDArray[np.uint8]:
+    """The first images of a seed, in batches."""
+    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
+    return torch.cat([draw(generator, experiment, seed, index).cpu() for index in indices]).numpy()

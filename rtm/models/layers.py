@@ -1,0 +1,76 @@
+"""What several networks share: the linear layer, its start, PixelNorm, and full precision under autocast."""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Noise = Callable[..., Tensor]  # resolution R, and with StyleGAN2 the layer -> standard normal (batch, 1, R, R)
+
+_TRUNCATED_STD = 0.8796256610342398  # standard deviation of N(0, 1) cut at +-2
+
+
+def full_precision(x: Tensor) -> torch.autocast:
+    """Styles, statistics, images and logits keep the precision of the weights whatever the caller's autocast."""
+    return torch.autocast(x.device.type if x.device.type != "meta" else "cpu", enabled=False)
+
+
+def pixel_norm(x: Tensor) -> Tensor:
+    """Scale each vector to a mean square of one (Fig. 3)."""
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-8)
+
+
+def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
+    """Normal cut at two sigma and widened again, so that its standard deviation is `std`."""
+    nn.init.trunc_normal_(tensor, generator=generator)
+    with torch.no_grad():
+        return tensor.mul_(std / _TRUNCATED_STD)
+
+
+def compile_mapper(mapper: nn.Module) -> None:
+    """The block of a recursive mapper: the whole recursion would compile for minutes and run no faster."""
+    getattr(mapper, "compile_block", lambda: None)()
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+class Linear(nn.Module):
+    """W x + b whose stored weights are `1 / gain` times, and bias `1 / lr_mul` times, those in effect.
+
+    Adam moves every stored parameter by about the learning rate, so lr_mul scales the steps of what is in effect.
+    The weights in effect start with a standard deviation of 1 / sqrt(fan_in).
+    """
+
+    def __init__(
+        self,
+        fan_in: int,
+        fan_out: int,
+        bias: float | None = 0.0,  # its initial value; None: no bias
+        lr_mul: float = 1.0,  # multiplier of the learning rate
+        equalised: bool = False,  # StyleGAN2's start and gain; otherwise LeCun's start, as in TRM
+    ) -> None:
+        super().__init__()
+        self.lr_mul = self.gain = lr_mul
+        self.weight = nn.Parameter(torch.empty(fan_out, fan_in))
+        self.bias = None if bias is None else nn.Parameter(torch.full((fan_out,), bias / lr_mul))
+        if equalised:
+            self.equalise()
+        else:
+            truncated_normal_(self.weight, 1 / (lr_mul * math.sqrt(fan_in)))
+
+    def equalise(self) -> None:
+        """Start anew with an equalised learning rate: unit normal weights, scaled when used."""
+        self.gain = self.lr_mul / math.sqrt(self.weight.shape[1])
+        with torch.no_grad():
+            self.weight.normal_().div_(self.lr_mul)
+
+    def effective(self) -> Tensor:
+        return self.weight if self.gain == 1 else self.weight * self.gain
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = self.bias if self.bias is None or self.lr_mul == 1 else self.bias * self.lr_mul
+        return F.linear(x, self.effective(), bias)

@@ -1,0 +1,118 @@
+"""A third training method from outside: its class is named in params/, and no line of rtm/ changes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import own_classes, smoke_workspace
+
+from rtm.config import Config
+from rtm.core.errors import UserError
+from rtm.methods import registry
+from rtm.models.sampling import write_samples
+from rtm.pipeline.graph import jobs
+
+MODULE = """
+import torch
+from torch import nn
+
+from rtm.methods.base import Method
+from rtm.models.drawing import latents
+from rtm.models.registry import build_generator
+
+
+class Constant(Method):
+    def __init__(self, setting, level, decay=0.5):
+        super().__init__(setting)
+        self.level, self.decay = level, decay
+        torch.manual_seed(self.seed("weights"))
+        self.generator = build_generator(setting.experiment).to(setting.device)
+        self.networks = nn.ModuleDict({"generator": self.generator})
+        optimizer = torch.optim.Adam(self.generator.parameters(), self.training.lr, self.training.betas)
+        self.optimizers = {"generator": optimizer}
+
+    def step(self, step):
+        index = torch.arange(self.training.batch) + step * self.training.batch
+        return {"loss": self.descend("generator", self.loss, index)}
+
+    def loss(self, index, n):
+        z = latents(self.seed("z"), index.to(self.setting.device), self.setting.experiment.recipe.dim)
+        return (self.generator(z) - self.level).square().mean((1, 2, 3)).sum() / n
+
+    def ema_decay(self, step):
+        return self.decay
+"""
+KIND = "own_methods:Constant"
+
+
+def config(folder: Path, **changes: Any) -> Config:
+    recipe = {
+        "dataset": "shells",
+        "dim": 16,
+        "decoder": "fewshot",
+        "method": {"kind": KIND, "level": 0.5},
+        "training": {"steps": 40, "batch": 8, "lr": 0.03, "betas": [0.5, 0.99], "save_every": 9, "grid_every": 9},
+        "evaluation": {"protocols": ["paper"], "samples": 5000, "batch": 64, "latency_batch": 16},
+        "resources": {"gpus": 1, "cpus": 8, "mem_gb": 64, "hours": 16},
+    }
+    experiments = {"own": {"recipe": "constant", "mapper": "rtm_8_2"}}
+    return own_classes.load_with(folder, recipes={"constant": recipe | changes}, experiments=experiments)
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_a_method_from_outside_trains_and_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registered: bool
+) -> None:
+    own_classes.install(tmp_path, "own_methods", MODULE, monkeypatch)
+    if registered:
+        monkeypatch.setitem(registry.METHODS, "constant", KIND)
+    kind = "constant" if registered else KIND
+    chosen = config(tmp_path, method={"kind": kind, "level": 0.5}).experiments["own"]
+
+    def sampled() -> np.ndarray:
+        run.export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
+        write_samples(chosen, tmp_path / "w.safetensors", tmp_path / "samples", 0)
+        samples: np.ndarray = np.load(tmp_path / "samples/native.npy")
+        return samples
+
+    run = smoke_workspace.run(tmp_path, chosen)
+    level = 255 * (0.5 + 1) / 2
+    before = np.abs(sampled() - level).mean()
+    run.train()
+    assert np.abs(sampled() - level).mean() < 0.2 * before
+    assert smoke_workspace.run(tmp_path, chosen).done == 40  # a save is read again
+
+
+def test_its_code_and_its_options_are_in_the_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = own_classes.install(tmp_path, "own_methods", MODULE, monkeypatch)
+
+    def read(**options: object) -> object:
+        job = jobs(config(tmp_path, method={"kind": KIND, "level": 0.5, **options}))["train/own/seed0"]
+        assert {"rtm.training.loop:Run", "rtm.models.generator:build_generator"} <= set(job.entries)
+        return job.params["method"]
+
+    before = read()
+    assert read() == before != read(decay=0.9)
+    file.write_text(MODULE.replace("square()", "abs()"))
+    assert read() != before
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": {"kind": KIND, "levle": 1.0}}, "does not take levle; its options are level, decay"),
+        ({"method": {"kind": KIND}}, "needs level; its options are level, decay"),
+        ({"method": {"kind": "drift"}}, "no method named 'drift'; choose one of imle, stylegan2"),
+        ({"method": {"kind": "imle"}}, "write the values of imle under imle"),
+        ({"method": None}, "give exactly one of imle, stylegan2 and method"),
+        ({"imle": {"pool": 1.0, "refresh": 1, "epsilon": 0.0}}, "give exactly one of imle, stylegan2 and method"),
+        ({"decoder": None}, "every method but stylegan2 needs a decoder"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
+) -> None:
+    own_classes.install(tmp_path, "own_methods", MODULE, monkeypatch)
+    with pytest.raises(UserError, match=message):
+        smoke_workspace.run(tmp_path, config(tmp_path, **changes).experiments["own"])
