@@ -48,6 +48,7 @@ def test_a_clone_of_the_demo_has_nothing_to_do(recorded: Repository) -> None:
     """Neither tool asks for what nobody keeps, nor for experiments that nobody made."""
     clone = recorded.clone(recorded.folder.with_name("clone"))
     assert "fail" not in clone.run("dvc", "pull").lower()
+    assert (clone.folder / "data/digits/images.npy").exists()
     assert clone.planned("demo") == NOTHING
     assert "up to date" in clone.run("dvc", "status")
     assert "up to date" in clone.run("dvc", "repro")
