@@ -10,6 +10,8 @@ from support.standin import Repository, write
 
 from rtm.pipeline.dvc import FINGERPRINTS
 
+pytestmark = pytest.mark.slow(seconds=8)
+
 NOTHING: list[str] = []
 SCREEN = 40  # lines that a person reads at once
 DEEPER = "params/mappers.yaml:mappers.digits_rtm.L=3"
