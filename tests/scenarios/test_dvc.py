@@ -129,13 +129,13 @@ def test_a_class_of_ones_own_counts(repository: Repository) -> None:
     module = repository.folder / "my_mappers.py"
     write(module, "class Mine:\n    pass\n")
     repository.change("mappers", lambda mappers: mappers.update(mine={"kind": "my_mappers:Mine"}))
-    repository.change("demo", lambda demo: demo["digits_rtm"].update(mapper="mine"))
+    repository.change("demo", lambda demo: demo["digits_mlp"].update(mapper="mine"))
     repository.run("rtm", "lineage", "dvc")
-    repository.run("dvc", "repro", "demo_train@digits_rtm")
-    assert "demo/train/digits_rtm/seed0" in repository.ran()
+    repository.run("dvc", "repro", "demo_train@digits_mlp")
+    assert "demo/train/digits_mlp/seed0" in repository.ran()
     write(module, "class Mine:\n    depth = 2\n")
-    repository.run("dvc", "repro", "demo_train@digits_rtm")
-    assert "demo/train/digits_rtm/seed0" in repository.ran()
+    repository.run("dvc", "repro", "demo_train@digits_mlp")
+    assert "demo/train/digits_mlp/seed0" in repository.ran()
 
 
 def test_a_queued_experiment_runs_what_it_changes(repository: Repository) -> None:
