@@ -22,7 +22,7 @@ from rtm.core.errors import UserError
 
 
 def data(arguments: Arguments) -> None:
-    """Re-verify the datasets that are here, or show one: a contact sheet, counts, licence and citation."""
+    """Check the datasets that are here, show one (contact sheet, counts, licence, citation), or pin its sha256."""
     context = Context(arguments)
     data_cli.data(context.config, context.layout, arguments.action, arguments.names)
 
@@ -69,10 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     fetching = verb(fetch)
     fetching.add_argument("name", help="a dataset of params/datasets.yaml, or inception, vgg16, digit_classifier")
     fetching.add_argument("--source", type=Path, help="a folder, archive or weights file that is here already")
-    fetching.add_argument("--wait", action="store_true", help="for what a person must get: go on once it is there")
+    fetching.add_argument("--wait", action="store_true", help="where a person must get the file: wait for it")
     looking = verb(data)
     looking.formatter_class, looking.epilog = argparse.RawDescriptionHelpFormatter, data_cli.USAGE
-    looking.add_argument("action", choices=["check", "show"])
+    looking.add_argument("action", choices=data_cli.ACTIONS)
     looking.add_argument("names", nargs="*", metavar="NAME", help="datasets of params/datasets.yaml")
     referring = verb(reference)
     referring.add_argument("dataset", help="a name in params/datasets.yaml")

@@ -1,4 +1,4 @@
-"""The devices of this machine; torch is imported only to look."""
+"""The devices of this machine. torch is imported only when a function is called."""
 
 from typing import TYPE_CHECKING
 

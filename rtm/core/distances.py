@@ -1,6 +1,6 @@
 """Exact decisions about Euclidean distances at the speed of float32 matrix products.
 
-A squared distance is enclosed, low <= |x - y|^2 <= high, in three steps, each exacter and slower than the one before:
+A squared distance is enclosed, low <= |x - y|^2 <= high, in three steps, each more exact and slower than the last:
   1. a float32 product of whole tiles, which settles nearly every pair,
   2. a float64 product of each cluster, about its own mean, where a tile leaves many pairs open,
   3. the differences themselves in float64, added in one fixed order: the value that decides, ties included.
@@ -36,7 +36,7 @@ Matrix: TypeAlias = NDArray[np.floating] | Tensor
 FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # unit roundoffs
 TILE = {"cpu": 2**23, "cuda": 2**27}  # distances held at a time where rows must be whole
 EDGE = {"cpu": 2**10, "cuda": 2**13}  # rows and columns of a tile where they need not
-_UNDERFLOW = 2.0**-100  # far above what d subnormal products can lose, far below any margin that matters
+_UNDERFLOW = 2.0**-100  # far above the loss of d subnormal products, far below any margin that matters
 _CHUNK = 1 << 20  # numbers held at once where rows are gathered
 
 
@@ -47,7 +47,7 @@ def rounding(terms: int, unit: float = FLOAT32) -> float:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Float32 products in float32: no bound holds for the shorter formats that a device may use instead."""
+    """Compute float32 products in float32. A device may use shorter formats, for which no bound holds."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -61,7 +61,7 @@ def product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     """a @ b.T, on the CPU by numpy, whose OpenBLAS took a tenth less time than torch's library on an AMD processor."""
     if a.device.type != "cpu":
         return torch.mm(a, b.T, out=out)
-    with np.errstate(invalid="ignore"):  # callers look in the result for what is not finite
+    with np.errstate(invalid="ignore"):  # callers check the result for values that are not finite
         np.dot(a.numpy(), b.numpy().T, out=out.numpy())
     return out
 
@@ -185,13 +185,13 @@ def kth_bound(a: Points, b: Points, i: slice, j: slice, values: Tensor, k: int) 
 
 
 def threshold(points: Points, limit: Floats) -> Tensor:
-    """What `tile` must reach for the squared distance to be possibly below `limit`; nothing is below zero."""
+    """The value that `tile` must reach if the squared distance may be below `limit`. No distance is below zero."""
     reach = np.nextafter((-limit / (2 * points.scale**2)).astype(np.float32), np.float32(-np.inf))
     return torch.from_numpy(np.where(limit > 0, reach, np.float32(np.inf))).to(points.copy.device)
 
 
 def select(a: Points, b: Points, i: slice, j: slice, values: Tensor, mask: Tensor) -> Pairs:
-    """The pairs of a tile where `mask` holds, row by row, with the enclosure that `tile` gave them."""
+    """The pairs of a tile where `mask` is true, row by row, with their enclosures."""
     flat = np.flatnonzero(mask.cpu().numpy())
     chosen = values.flatten()[torch.from_numpy(flat).to(values.device)]
     low = -2 * chosen.cpu().numpy().astype(np.float64)
@@ -202,13 +202,13 @@ def select(a: Points, b: Points, i: slice, j: slice, values: Tensor, mask: Tenso
 
 
 def refine(a: Points, b: Points, pairs: Pairs) -> Pairs:
-    """Second step: pairs that hang together form a cluster; a float64 product for each, about its own mean."""
+    """Second step: pairs that share rows or columns form a cluster; a float64 product for each, about its mean."""
     rows, row = np.unique(pairs.rows, return_inverse=True)
     cols, col = np.unique(pairs.cols, return_inverse=True)
     nodes = len(rows) + len(cols)
     graph = coo_array((np.ones(len(pairs.rows), bool), (row, len(rows) + col)), shape=(nodes, nodes))
     label = connected_components(graph, directed=False)[1][row]
-    few = np.bincount(label)[label] < 16  # cheaper by differences than a product each
+    few = np.bincount(label)[label] < 16  # differences are cheaper than a product for so few
     order = np.flatnonzero(~few)[np.argsort(label[~few], kind="stable")]
     clusters = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
     return Pairs.join([exact(a, b, pairs.where(few)), *(_cluster(a, b, pairs.where(cluster)) for cluster in clusters)])
@@ -230,7 +230,7 @@ def _cluster(a: Points, b: Points, pairs: Pairs) -> Pairs:
 
 
 def exact(a: Points, b: Points, pairs: Pairs) -> Pairs:
-    """Third step: the squared differences in float64, equal rows known without them."""
+    """Third step: the squared differences in float64; equal rows have distance 0 without computing."""
     squared = np.zeros(len(pairs.rows))
     open_ = np.flatnonzero(a.identity[pairs.rows] != b.identity[pairs.cols])
     rows, cols = (torch.from_numpy(side[open_]) for side in (pairs.rows, pairs.cols))
@@ -239,7 +239,7 @@ def exact(a: Points, b: Points, pairs: Pairs) -> Pairs:
 
 
 def ranked(rows: Ints, values: Floats) -> tuple[Ints, Ints]:
-    """The order of pairs by row and then by value, equal ones as they are, and the rank of each in its row."""
+    """The order of pairs by row and then by value (stable), and the rank of each pair in its row."""
     order = np.lexsort((values, rows))
     return order, np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
 
@@ -247,7 +247,7 @@ def ranked(rows: Ints, values: Floats) -> tuple[Ints, Ints]:
 def nearest(queries: Matrix, base: Matrix, k: int) -> tuple[Floats, Ints]:
     """Distances and indices, both (queries, k), of the k nearest rows of base, nearest first, equal ones by index."""
     if not 1 <= k <= len(base):
-        raise UserError(f"{k} neighbours were asked of {len(base)} points; ask for 1 to {len(base)}.")
+        raise UserError(f"There are {len(base)} points, so {k} neighbours cannot be found; ask for 1 to {len(base)}.")
     device, found = best_device(), list[Pairs]()
     with torch.inference_mode(), full_precision():
         a, b = prepare([as_array(queries, "query"), as_array(base, "base")], device)

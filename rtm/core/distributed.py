@@ -1,4 +1,4 @@
-"""One process or many: the few things that data-parallel training has to agree on."""
+"""One process or many: the few operations that data-parallel training needs."""
 
 import os
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-PATIENCE = timedelta(hours=1)  # the others wait while the first one measures
+PATIENCE = timedelta(hours=1)  # the other processes wait while the first one measures
 
 
 def rank() -> int:
@@ -20,12 +20,12 @@ def world() -> int:
 
 
 def start(use_gpu: bool) -> torch.device:
-    """Join the processes that torchrun started, if it did; the device of this one."""
+    """Join the processes that torchrun started, if any; return the device of this process."""
     if "RANK" in os.environ and not dist.is_initialized():
         dist.init_process_group("nccl" if use_gpu else "gloo", timeout=PATIENCE)
     if not use_gpu:
         return torch.device("cpu")
-    torch.backends.cudnn.allow_tf32 = False  # what is not in bfloat16 is in float32: losses, phi, regularisers
+    torch.backends.cudnn.allow_tf32 = False  # losses, phi and regularisers need float32
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
     torch.cuda.set_device(device)
     return device
@@ -37,7 +37,7 @@ def stop() -> None:
 
 
 def share(batch: Tensor) -> Tensor:
-    """This process's part of a global batch, which every process must be able to cut evenly."""
+    """This process's part of a global batch. The batch must divide evenly among the processes."""
     return batch.chunk(world())[rank()]
 
 
@@ -51,7 +51,7 @@ def average_gradients(modules: Iterable[nn.Module]) -> None:
     dist.all_reduce(flat)
     flat /= world()
     for parameter, part in zip(parameters, torch.split(flat, [g.numel() for g in gradients]), strict=True):
-        parameter.grad = torch.empty_like(parameter).copy_(part.view_as(parameter))  # in its own order in memory
+        parameter.grad = torch.empty_like(parameter).copy_(part.view_as(parameter))  # keeps its memory format
 
 
 def mean(value: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def mean(value: Tensor) -> Tensor:
 
 
 def any_of(flag: bool, device: torch.device) -> bool:
-    """Whether some process says so: then all do."""
+    """Whether the flag is set in any process; every process gets the same answer."""
     if world() == 1:
         return flag
     votes = torch.tensor(float(flag), device=device)

@@ -1,5 +1,10 @@
-"""The one exception for what a user can put right; everything else is a bug and keeps its traceback."""
+"""The one exception for problems that a user can fix. Every other exception is a bug and keeps its traceback."""
 
 
 class UserError(Exception):
     """A mistake or a missing thing, told in one sentence that says what to do."""
+
+
+def printable(text: object) -> str:
+    """A text from outside as part of a message: on one line, without characters that control a terminal."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(text))

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 from zipfile import BadZipFile
 
@@ -19,22 +20,22 @@ from safetensors import SafetensorError, safe_open
 
 from rtm.core.errors import UserError
 
-# what readers raise at a file that was cut short, or that holds something else than they expect
+# exceptions that readers raise for a truncated file, or for one of another kind
 UNREADABLE = (
     *(OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, SyntaxError),
-    *(BadZipFile, zlib.error, SafetensorError),
+    *(BadZipFile, zlib.error, SafetensorError, TokenError),  # the last: the header of an .npy
 )
-LEFT_BEHIND = 24 * 3600.0  # seconds after which a temporary folder is that of a process that was killed
+LEFT_BEHIND = 24 * 3600.0  # seconds; the process behind an older temporary folder was killed
 
 
 def temporary_of(path: Path) -> Path:
-    """A sibling that no other process has, on this machine or another that sees the folder."""
+    """A file name beside `path` that no other process uses, on this machine or on another that shares the folder."""
     return path.with_name(f".{path.name}.{platform.node()}.{uuid.uuid4().hex[:12]}.tmp")
 
 
 @contextmanager
 def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Open a temporary sibling of `path` and put it in place only when the block succeeds."""
+    """Open a temporary file beside `path`; it replaces `path` only when the block succeeds."""
     path = Path(path)
     temporary = temporary_of(path)
     with _allowed(path):
@@ -63,21 +64,21 @@ def _allowed(path: Path) -> Iterator[None]:
 
 
 def keep_as(path: Path, other: Path) -> None:
-    """Keep what a file holds under another name too, while the file itself gets new content."""
+    """Give the content of `path` the name `other` too, before `path` gets new content."""
     spare = temporary_of(other)
     try:
         os.link(path, spare)
-    except OSError:  # without hard links the first name is absent for a moment
+    except OSError:  # no hard links here: `path` is absent for a moment
         os.replace(path, other)
     else:
         os.replace(spare, other)
     finally:
-        spare.unlink(missing_ok=True)  # it stays where both names were one file already
+        spare.unlink(missing_ok=True)  # os.replace leaves it if both names are the same file
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder beside `path` that takes its place only when the block succeeds."""
+    """A temporary folder beside `path`; it replaces `path` only when the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f".{path.name}.*.tmp"):
         with suppress(FileNotFoundError):
@@ -93,7 +94,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def _replace_folder(new: Path, path: Path) -> None:
-    """No file of the old folder is ever beside one of the new; of two that come at once, the later stays."""
+    """Files of the old and the new folder never mix. If two processes replace it at once, the later one wins."""
     while True:
         old = temporary_of(path)
         with suppress(FileNotFoundError):
@@ -110,7 +111,7 @@ def _replace_folder(new: Path, path: Path) -> None:
 
 @contextmanager
 def room(folder: Path, needed: int) -> Iterator[None]:
-    """Begin only where the disk has so many bytes left, and tell of one that fills up on the way."""
+    """Raise an error if the disk has fewer bytes left than `needed`, or becomes full inside the block."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     wanted = f"{needed / 1e9:.2g} GB" if needed else "some space"
     full = UserError(f"The disk of {folder} is full; free {wanted} there and run this again.")
@@ -128,7 +129,7 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_json(path: Path | str, value: Any) -> None:
-    """Readable, stable JSON: a change of one number is a diff of one line."""
+    """Write JSON with sorted keys: a change of one number is a diff of one line."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
@@ -136,19 +137,19 @@ def read_json(path: Path | str) -> Any:
     try:
         return json.loads(Path(path).read_text())
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; make it first with `{making(path)}`.") from None
+        raise UserError(f"{path} does not exist; make it first with `{make_command(path)}`.") from None
     except ValueError as error:  # not JSON, or not even text
         raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
 
 
-def making(path: Path | str, *options: str, gpus: bool = False) -> str:
-    """The command that makes a file: on a cluster where it takes GPUs, else here."""
+def make_command(path: Path | str, *options: str, gpus: bool = False) -> str:
+    """The command that makes a file: on a cluster if it needs GPUs, otherwise on this machine."""
     return " ".join(["snakemake", "--profile slurm" if gpus else "--cores all", *options, "--", str(path)])
 
 
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Tell of a damaged file, and what to do about it, in place of what its reader stumbles over."""
+    """Replace the exceptions of a damaged file by a message that says what to do (`remedy`)."""
     try:
         yield
     except UNREADABLE:
@@ -156,14 +157,14 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
 
 
 def checkpoint_metadata(checkpoint: Path) -> dict[str, Any]:
-    """What a weights file tells of itself."""
+    """The description that a weights file carries in its metadata."""
     with safe_open(checkpoint, "numpy") as file:
         described: dict[str, Any] = json.loads(file.metadata()["rtm"])
     return described
 
 
 def unprotect(path: Path) -> None:
-    """Give a write-protected file bytes of its own: a hard link into DVC's cache, which Snakemake would not replace."""
+    """Replace a write-protected file (a hard link into DVC's cache) by a copy, which Snakemake can overwrite."""
     if path.is_file() and not path.is_symlink() and not os.access(path, os.W_OK):
         before = path.stat()
         with open(path, "rb") as linked, atomic(path) as own:
@@ -177,7 +178,7 @@ def digest(path: Path | str, algorithm: str = "sha256") -> str:
 
 
 def digest_of_all(path: Path) -> str:
-    """sha256 of a file; of a folder that of its files' digests and names, in order."""
+    """sha256 of a file; for a folder, sha256 of the sorted list of its files' digests and names."""
     if path.is_file():
         return digest(path)
     files = sorted(file for file in path.rglob("*") if file.is_file())

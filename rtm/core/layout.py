@@ -13,8 +13,12 @@ class Layout:
         """uint8, N x H x W x 3; beside it labels.npy and meta.json."""
         return self.shared / "data" / dataset / "images.npy"
 
+    def test_images(self, dataset: str) -> Path:
+        """The same of images that no training sees, where a dataset has a test split; beside it test_labels.npy."""
+        return self.shared / "data" / dataset / "test_images.npy"
+
     def downloads(self) -> Path:
-        """What came from outside, as it came; put there by `rtm fetch` or by hand."""
+        """Downloaded files, unchanged; put there by `rtm fetch` or by hand."""
         return self.shared / "downloads"
 
     def contact_sheet(self, dataset: str) -> Path:
@@ -28,7 +32,7 @@ class Layout:
         return self.shared / "features" / dataset / f"{protocol}.safetensors"
 
     def run(self, experiment: str, fingerprint: str) -> Path:
-        """State of a training: never an output of a rule."""
+        """State of a training; never the output of a rule."""
         return self.root / "runs" / experiment / fingerprint[:16]
 
     def checkpoint(self, experiment: str, seed: int | str) -> Path:
@@ -42,7 +46,7 @@ class Layout:
         return self.root / "samples" / experiment / f"seed{seed}"
 
     def gallery(self, experiment: str, seed: int | str) -> Path:
-        """Few images for the figures: samples, interpolations, neighbours."""
+        """A few images for the figures: samples, interpolations, neighbours."""
         return self.root / "galleries" / experiment / f"seed{seed}.npz"
 
     def metrics(self, experiment: str, protocol: str, seed: int | str) -> Path:
@@ -52,7 +56,7 @@ class Layout:
         return self.root / "results" / experiment / "latency.json"
 
     def summary(self, experiment: str) -> Path:
-        """Mean and standard deviation over the seeds: what tables and `dvc metrics` read."""
+        """Mean and standard deviation over the seeds; read by tables and `dvc metrics`."""
         return self.root / "results" / experiment / "metrics.json"
 
     def sweep(self, experiment: str) -> Path:
@@ -60,7 +64,7 @@ class Layout:
         return self.root / "results" / experiment / "sweep.csv"
 
     def foreign(self, name: str, protocol: str) -> Path:
-        """Metrics of others' images."""
+        """Metrics of images that others generated."""
         return self.root / "results" / name / f"{protocol}.json"
 
     def table(self, name: str, suffix: str = ".tex") -> Path:
@@ -73,7 +77,7 @@ class Layout:
         return self.root / "reports" / "index.html"
 
     def log(self, stage: str, name: str) -> Path:
-        """What a job printed."""
+        """The output of a job."""
         return self.root / "logs" / stage / f"{name}.log"
 
     def receipt(self, stage: str, name: str) -> Path:
@@ -85,5 +89,5 @@ class Layout:
 
 
 def saved_states(run: Path) -> tuple[Path, Path]:
-    """The last save of a training in its folder, and the one before it."""
+    """The last save in the folder of a training, and the save before it."""
     return run / "state.pt", run / "state.prev.pt"

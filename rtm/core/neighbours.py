@@ -1,4 +1,4 @@
-"""Matching of RS-IMLE: every data point's nearest pool sample that is not nearer than epsilon to any data point.
+"""Matching of RS-IMLE: each data point gets its nearest pool sample, among those at least epsilon from all data.
 
 One round has n fixed data features and m >> n pool features that arrive chunk by chunk. `StreamingMatch` keeps the best
 surviving pool index of every data point in O(n * d + chunk) memory; no n x m matrix ever exists.
@@ -19,16 +19,16 @@ class StreamingMatch:
 
     A pool sample nearer than epsilon to any data point is rejected; every data point takes its nearest survivor.
     Distances are float32 products. Where their rounding could change a rejection or a comparison with an earlier
-    chunk, float64 differences decide. Of samples in one chunk that are nearest up to that rounding any one is taken;
-    a later chunk's must be strictly nearer. Chunks of a few hundred samples and more keep the products fast.
+    chunk, float64 differences decide. If several samples of one chunk are nearest up to that rounding, any of them is
+    taken; a sample of a later chunk must be strictly nearer. Products are fast for chunks of a few hundred and more.
     """
 
     def __init__(self, data: Tensor, epsilon: float | Tensor = 0.0) -> None:
-        """`data` is (n, d); `epsilon` one radius, or one for each data point; 0 is plain IMLE."""
+        """`data` is (n, d); `epsilon` is one radius, or one for each data point; 0 is plain IMLE."""
         n, device = len(data), data.device
         self.data = data.detach().float()
         self.squared_radii = torch.as_tensor(epsilon, dtype=torch.float64, device=device).square().expand(n)
-        self.index = torch.full((n,), -1, device=device)  # of the best survivor, -1 while there is none
+        self.index = torch.full((n,), -1, device=device)  # of the nearest survivor, -1 while there is none
         self.squared = torch.full((n,), math.inf, dtype=torch.float64, device=device)
         self.seen, self.rejected = 0, 0
         self._observed: list[Tensor] = []
@@ -45,7 +45,7 @@ class StreamingMatch:
 
     @torch.no_grad()
     def update(self, chunk: Tensor, first_index: int) -> None:
-        """Take in the pool samples first_index, first_index + 1, ... by their features (c, d)."""
+        """Add the pool samples first_index, first_index + 1, ... by their features (c, d)."""
         with full_precision():
             for start in range(0, len(chunk), self._columns):
                 pool = chunk[start : start + self._columns].detach().to(self.data)
@@ -53,11 +53,11 @@ class StreamingMatch:
 
     @property
     def observed(self) -> Tensor:
-        """Distances of the pool samples to the data point nearest to each, rejected or not; empty before the first."""
+        """Distance of each pool sample so far, rejected or not, to the data point nearest to it."""
         return torch.cat([self.data.new_empty(0), *self._observed])
 
     def result(self) -> tuple[Tensor, Tensor]:
-        """For every data point the index of its nearest surviving pool sample, and the distance to it (float64)."""
+        """For each data point the index of its nearest surviving pool sample, and the distance (float64)."""
         if self.rejected == self.seen:
             smallest, largest = (float(extreme) for extreme in self.observed.aminmax())
             raise UserError(
@@ -78,7 +78,7 @@ class StreamingMatch:
         return rejected
 
     def _candidates(self, pool: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Which pool samples are rejected, and the pairs (data row, pool column) that may be nearer than the best."""
+        """The rejected pool samples, and the pairs (data row, pool column) that may beat the nearest so far."""
         gaps, tolerance = self._gaps(pool)
         lowest = gaps.amin(0)
         self._observe((gaps + self._shift).amin(0) if self._shift.numel() > 1 else lowest + self._shift)
@@ -90,11 +90,11 @@ class StreamingMatch:
             rejected[self._too_near(pool, rows, doubtful[which])] = True
             gaps.index_fill_(1, rejected.nonzero().squeeze(1), math.inf)
         possible = gaps.amin(1) - tolerance < self.squared - self.squared_radii
-        rows = possible.nonzero().squeeze(1)  # ever fewer as the round goes on
+        rows = possible.nonzero().squeeze(1)  # fewer and fewer in the course of a round
         return rejected, rows, gaps[rows].argmin(1)
 
     def _gaps(self, pool: Tensor) -> tuple[Tensor, float]:
-        """|x_i - y_j|^2 - epsilon_i^2 (n, c) by one product, and how far rounding may have moved any of them."""
+        """|x_i - y_j|^2 - epsilon_i^2 (n, c) by one product, and the largest possible rounding error."""
         centred = pool - self._mean
         norms = centred.square().sum(1, keepdim=True)
         right = torch.cat([centred, torch.ones_like(norms), norms], 1)
@@ -103,28 +103,28 @@ class StreamingMatch:
             self._buffer = torch.empty(size, device=pool.device)
         gaps = self._buffer[:size].view(len(self.data), len(pool))
         magnitude = (self._longest + float(norms.max().sqrt())) ** 2 + float(self._shift.max())
-        # twice: the norms in the last two columns are rounded sums as well
+        # twice, because the norms in the last two columns are rounded sums too
         return product(self._left, right, gaps), 2 * rounding(right.shape[1]) * magnitude
 
     def _too_near(self, pool: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         return columns[squared_distances(self.data, rows, pool, columns) < self.squared_radii[rows]]
 
     def _observe(self, squared: Tensor) -> None:
-        """Keep the pool's distances to the data."""
+        """Store the distances of pool samples to the data."""
         if not bool(squared.isfinite().all()):
             raise UserError(
-                "Features of the pool are not finite; the generator has diverged, so lower its learning rate."
+                "The pool has features that are not finite: the generator diverged; lower its learning rate."
             )
         self._observed.append(squared.clamp(min=0).sqrt())
 
 
 class ApproximateMatch(StreamingMatch):
-    """The same by an inverted-file index of the data, for datasets whose exact round takes too long.
+    """Approximate matching with an inverted-file index, for datasets whose exact round takes too long.
 
-    The data stay the same while every round has a new pool, so the index is of the data, built once by
-    `inverted_file`, and the pool samples are the queries: each is offered to the data points that it finds, and is
-    rejected by those. Until every data point has a match the search is exact. `recall` is the share of `checked` data
-    points whose match is the exact one among the same survivors.
+    The data never change but every round has a new pool. So the index holds the data (`inverted_file` builds it once)
+    and the pool samples are the queries. A sample is compared only with the data points that its query finds. The
+    search is exact until every data point has a match. `recall` is the share of `checked` data points whose match is
+    the exact one among the same survivors.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class ApproximateMatch(StreamingMatch):
         index: Any,  # of the data, from inverted_file
         epsilon: float | Tensor = 0.0,
         probes: int = 8,  # lists of the index that are searched
-        neighbours: int = 64,  # data points that a pool sample is offered to
+        neighbours: int = 64,  # data points that a query finds
         checked: int = 256,
     ) -> None:
         super().__init__(data, epsilon)
@@ -159,11 +159,11 @@ class ApproximateMatch(StreamingMatch):
         squared, rows = (torch.from_numpy(x).to(pool.device) for x in found)  # (c, neighbours), row -1 for none
         squared = squared.masked_fill(rows < 0, math.inf)
         rows = rows.clamp(min=0)
-        reached = squared[:, 0].isfinite()  # a query whose cells are all empty finds nobody
+        reached = squared[:, 0].isfinite()  # a query whose cells are all empty finds no data point
         if reached.any():
             self._observe(squared[reached, 0])
         columns = torch.arange(len(pool), device=pool.device)[:, None].expand_as(rows)
-        near = squared <= 1.001 * self.squared_radii[rows] + 1e-6  # by float32; float64 decides
+        near = squared <= 1.001 * self.squared_radii[rows] + 1e-6  # in float32; float64 decides
         rejected = torch.zeros(len(pool), dtype=torch.bool, device=pool.device)
         rejected[self._too_near(pool, rows[near], columns[near])] = True
         squared[rejected] = math.inf
@@ -176,7 +176,7 @@ class ApproximateMatch(StreamingMatch):
 
 
 def inverted_file(data: Tensor, lists: int | None = None) -> Any:
-    """A faiss index of the data in `lists` cells, by default about 4 sqrt(n); on the GPU where there is one."""
+    """A faiss index of the data in `lists` cells, by default about 4 sqrt(n); on the GPU if there is one."""
     import faiss
 
     lists = lists or max(1, min(len(data) // 39, int(4 * math.sqrt(len(data)))))  # faiss wants 39 points a cell

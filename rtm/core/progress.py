@@ -1,7 +1,7 @@
-"""Progress of anything longer than a few seconds: a bar in a terminal, a small file for whoever watches many jobs.
+"""Progress of long work: a bar in a terminal, lines in a log, or a small file for a display of many jobs.
 
-With RTM_PROGRESS=DIR each job keeps DIR/<pid>.json up to date instead of drawing, so that one screen
-(`rtm demo`) can show all running jobs; a log file gets a plain line now and then.
+With RTM_PROGRESS=DIR each job updates DIR/<pid>.json and draws nothing, so that one screen (`rtm demo`) can show all
+running jobs.
 """
 
 import os
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Report(Protocol):
-    """Called with the number of steps done and the numbers worth showing."""
+    """Called with the number of finished steps and the numbers to show."""
 
     def __call__(self, done: int, **numbers: float) -> None: ...
 
@@ -85,7 +85,7 @@ def _to_terminal(description: str, total: int) -> Iterator[Report]:
 
 
 def _to_log(description: str, total: int) -> Report:
-    """Lines farther and farther apart, so that a failure can show the log of a long job whole."""
+    """Print lines less and less often, so that the whole log of a long job stays short."""
     began = last = time.time()
 
     def report(done: int, **numbers: float) -> None:

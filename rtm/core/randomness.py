@@ -1,7 +1,7 @@
 """Randomness as a pure function of integers (Philox4x32-10): no state to save, the same on every device.
 
-Latent i of seed s is the same vector whatever the batch size, the rank or the moment it is drawn, so a run
-resumes bit-exactly, sample i of two models shares its noise, and a pool is stored as a seed and its indices.
+Latent i of seed s is the same vector for every batch size, rank and time of drawing. So a run resumes bit-exactly,
+sample i of two models shares its noise, and a pool is stored as a seed and indices.
 """
 
 import hashlib
@@ -13,16 +13,16 @@ from torch import Tensor
 _MASK = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-_AT_ONCE = 2**25  # numbers; on the way each takes ten times its memory
+_AT_ONCE = 2**25  # numbers; each temporarily takes ten times its memory
 
 
 def seed_of(*parts: int | str) -> int:
-    """A 63-bit seed from names and numbers, by a real hash."""
+    """A 63-bit seed: a hash of names and numbers."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "little") >> 1
 
 
 def _multiply(multiplier: int, x: Tensor) -> tuple[Tensor, Tensor]:
-    """High and low 32 bits of multiplier * x: the product wraps around in int64, which keeps all 64 of its bits."""
+    """High and low 32 bits of multiplier * x; int64 wraps around and so keeps all 64 bits of the product."""
     product = multiplier * x
     return (product >> 32) & _MASK, product & _MASK
 
@@ -40,7 +40,7 @@ def philox(counter: list[Tensor], key: tuple[Tensor | int, Tensor | int]) -> lis
 
 
 def normal(seed: int, index: Tensor, size: int) -> Tensor:
-    """Standard normal (len(index), size), float32; row i depends on (seed, index[i]) alone."""
+    """Standard normal (len(index), size), float32; row i depends only on (seed, index[i])."""
     rows = max(1, _AT_ONCE // size)
     if len(index) <= rows:
         return _normal(seed, index, size)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rtm.core.errors import UserError
-from rtm.core.files import UNREADABLE, checkpoint_metadata, digest, making, read_json, write_json, write_text
+from rtm.core.files import UNREADABLE, checkpoint_metadata, digest, make_command, read_json, write_json, write_text
 from rtm.core.layout import Layout, saved_states
 from rtm.lineage.environment import environment
 from rtm.lineage.equivalence import Comparison, Line, Pair, read_lines, smallest
@@ -226,8 +226,8 @@ class Ledger:
     def advice(self, job: Job) -> str:
         """The command that puts a state right."""
         target = job.outputs[0]
-        to_do = (each for each in job.upstream() if each is job or not self._usable(each))
-        made = making(target, *(["--notemp"] if job.temporary else []), gpus=any(each.compute.gpus for each in to_do))
+        gpus = any(each.compute.gpus for each in job.upstream() if each is job or not self._usable(each))
+        made = make_command(target, *(["--notemp"] if job.temporary else []), gpus=gpus)
         if job.temporary or job.keeper == "nobody":
             return f"Make it with `{made}`."
         return {

@@ -12,7 +12,7 @@ from rtm.config import Config
 from rtm.config.loading import pick
 from rtm.config.reports import COST_METRICS, CellSpec, Column, Metric, Published, Row, Table
 from rtm.core.errors import UserError
-from rtm.core.files import making, read_json
+from rtm.core.files import make_command, read_json
 from rtm.core.layout import Layout
 from rtm.reports.summary import Summary, summarise
 
@@ -149,7 +149,7 @@ def read_summary(config: Config, layout: Layout, experiment: str) -> Summary | N
         return None
     summary: Summary = read_json(path)
     if summary != summarise(config, layout, experiment):
-        raise UserError(f"{path} is older than the files beside it; make it again with `{making(path, '-f')}`.")
+        raise UserError(f"{path} is older than the files beside it; make it again with `{make_command(path, '-f')}`.")
     return summary
 
 

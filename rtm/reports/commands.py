@@ -5,14 +5,14 @@ from pathlib import Path
 
 from rtm.config import Config
 from rtm.config.reports import Figure
-from rtm.core.files import making
+from rtm.core.files import make_command
 from rtm.core.layout import Layout
 
 
 def command(config: Config, target: Path, experiments: Iterable[str]) -> str:
     """What makes a target, on a cluster if one of these experiments takes GPUs; other names count for nothing."""
     known = (config.experiments[name] for name in experiments if name in config.experiments)
-    return making(target, gpus=any(experiment.recipe.resources.gpus for experiment in known))
+    return make_command(target, gpus=any(experiment.recipe.resources.gpus for experiment in known))
 
 
 def drawing(config: Config, layout: Layout, name: str, figure: Figure) -> str:

@@ -10,7 +10,7 @@ from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, State
 from rtm.pipeline.graph import jobs
 from rtm.pipeline.slurm import Queued, comment, queued
-from rtm.training.runs import Book, book_of, is_trained, log_rows
+from rtm.training.runs import Book, book_of, is_running, log_rows
 
 TAIL = 1 << 14  # bytes of a log that are read for the speed: some fifty lines
 
@@ -52,7 +52,7 @@ def _folder(layout: Layout, experiment: str, seed: int, fingerprint: str) -> Pat
     if (present / "run.json").exists():
         return present
     others = sorted(present.parent.glob("*/run.json"))
-    owned = (path.parent for path in others if is_trained(path.parent))
+    owned = (path.parent for path in others if is_running(path.parent))
     return next((folder for folder in owned if (book := book_of(folder)) and book.seed == seed), None)
 
 
@@ -84,7 +84,7 @@ def _status(
 
 
 def _state(book: Book | None, folder: Path | None, in_queue: Queued | None) -> Literal["running", "waiting", "failed"]:
-    if folder and is_trained(folder):
+    if folder and is_running(folder):
         return "running"
     if in_queue:
         return "running" if in_queue.state == "RUNNING" else "waiting"

@@ -11,7 +11,7 @@ from typing import Any
 
 from rtm.config import Config, Experiment
 from rtm.core.errors import UserError
-from rtm.core.files import atomic, making, read_json, write_json
+from rtm.core.files import atomic, make_command, read_json, write_json
 from rtm.core.layout import Layout
 
 Summary = dict[str, Any]  # section: {metric: number}; "seeds": number of seeds
@@ -32,7 +32,7 @@ def summarise(config: Config, layout: Layout, name: str) -> Summary:
         for variant in experiment.variants:
             path = layout.metrics(name, protocol, experiment.seeds[0])
             if any(variant not in file for file in files):
-                again = making(path, "-f", gpus=experiment.recipe.resources.gpus > 0)
+                again = make_command(path, "-f", gpus=experiment.recipe.resources.gpus > 0)
                 raise UserError(f"{path} or another seed lacks {variant}; make it again with `{again}`.")
             summary[section_name(protocol, variant)] = _over_seeds([file[variant] for file in files], path)
     return summary | _latency(layout, name)

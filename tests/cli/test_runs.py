@@ -104,6 +104,6 @@ def test_a_state_that_is_being_trained_stays(job: Job, monkeypatch: pytest.Monke
     own = state(run_folder(Ledger(), job), None)
     train(job)
     with training(own, NAME, SEED, 0):
-        monkeypatch.setattr(module, "is_trained", lambda folder: folder == own)  # a process sees no lock of its own
+        monkeypatch.setattr(module, "is_running", lambda folder: folder == own)  # a process sees no lock of its own
         call("clean")
         assert own.exists()

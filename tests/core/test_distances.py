@@ -32,8 +32,8 @@ def test_nearest_equals_brute_force(k: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert not found_distances[100:, 0].any()
 
 
-def test_more_near_ties_than_float32_can_tell_apart() -> None:
-    """Forty points whose distances to the query differ by 1e-9, far from the origin: float32 products see one."""
+def test_near_ties_that_are_equal_in_float32() -> None:
+    """Forty points whose distances to the query differ by 1e-9, far from the origin: equal in float32."""
     base = 100 + np.eye(40) * (1 + 1e-9 * np.arange(40)[::-1, None])
     assert nearest(np.full((1, 40), 100.0), base, 3)[1].tolist() == [[39, 38, 37]]
 

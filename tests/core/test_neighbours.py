@@ -68,7 +68,7 @@ def test_a_radius_for_each_data_point() -> None:
 
 
 def test_rejection_is_decided_in_float64_at_the_threshold() -> None:
-    """Far from the origin a float32 product is off by far more than what separates these samples from epsilon."""
+    """Far from the origin a float32 product is less exact than the gap between these samples and epsilon."""
     direction = F.normalize(torch.ones(1, 64))
     data = torch.cat([torch.full((1, 64), 100.0), torch.full((5, 64), -100.0)])
     radii = 0.5 + torch.linspace(-1e-3, 1e-3, 41)[:, None]
@@ -111,7 +111,7 @@ def test_exact_copies_of_the_data_are_rejected_by_any_epsilon() -> None:
     assert (match.result()[0] >= 40).all()
 
 
-def test_everything_rejected_says_the_numbers() -> None:
+def test_the_error_names_the_distances_if_all_are_rejected() -> None:
     data, pool = features(4, 30, 200)
     match = stream(StreamingMatch(data, 1.9), pool, 50)
     nearest_to_data = distances(data, pool).amin(0)
@@ -174,8 +174,8 @@ def test_approximate_recall_is_that_of_the_checked_points() -> None:
     torch.testing.assert_close(got_distance, (data - pool[got]).double().norm(dim=1), rtol=1e-5, atol=0)
 
 
-def test_approximate_leaves_nobody_without_a_match() -> None:
+def test_approximate_gives_every_data_point_a_match() -> None:
     data, pool = features(11, 100, 500)
-    data[0] = -10.0  # nobody's neighbour
+    data[0] = -10.0  # no pool sample's neighbour
     match: Any = ApproximateMatch(data, inverted_file(data, lists=2), probes=1, neighbours=1)
     assert (stream(match, pool, 100).result()[0] >= 0).all()

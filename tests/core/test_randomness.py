@@ -1,4 +1,4 @@
-"""Random numbers are the published Philox and depend on (seed, index) alone."""
+"""Random numbers are the published Philox and depend only on (seed, index)."""
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ def test_seed_of_separates_names_and_is_stable() -> None:
     assert seed_of("z", 0) == 6292295016697025818
 
 
-def test_permutation_is_one() -> None:
+def test_a_permutation_holds_each_number_once() -> None:
     assert sorted(permutation(3, 1000).tolist()) == list(range(1000))
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from support import ROOT, TESTS
 
 REAL = ("core", "config", "lineage", "pipeline")  # rooms, and modules of others
@@ -104,7 +103,7 @@ class Repository:
         repository = cls(folder)
         repository.shrink_params()
         repository.run("git", "init", "-q", "-b", "main")
-        repository.run("rtm", "lineage", "dvc")
+        repository.run("rtm", "lineage", "dvc", "all")
         repository.commit("start")
         return repository
 
@@ -157,10 +156,10 @@ class Repository:
 
     def planned(self, *targets: str) -> list[str]:
         """The rules that a dry run would execute, a word for each job."""
-        told = self.run("snakemake", "-n", "--quiet", "host", "--", *(targets or ("all", "demo")))
-        if "Nothing to be done" in told:
+        output = self.run("snakemake", "-n", "--quiet", "host", "--", *(targets or ("all", "demo")))
+        if "Nothing to be done" in output:
             return []
-        counts = [line.split() for line in told.split("Job stats:")[1].split("total")[0].splitlines()[3:]]
+        counts = [line.split() for line in output.split("Job stats:")[1].split("total")[0].splitlines()[3:]]
         rules = [rule for line in counts if line for rule in [line[0]] * int(line[1])]
         return sorted(rule for rule in rules if rule not in ("all", "demo"))
 
@@ -214,8 +213,9 @@ def make(job: Any) -> None:
 
 
 def make_all() -> None:
-    """Every job in this process, as if Snakemake had run them."""
+    """Every job in this process, as if Snakemake had run them, and what DVC's stages depend on."""
     from rtm.lineage.store import kept
+    from rtm.pipeline.dvc import write_fingerprints
     from rtm.pipeline.graph import every_job
 
     ordered = {before.id: before for job in every_job().values() for before in job.upstream()}
@@ -224,6 +224,7 @@ def make_all() -> None:
             make(job)
     for folder in ("samples", "demo/samples"):
         shutil.rmtree(folder)
+    write_fingerprints()
 
 
 def main(verb: str, *words: str) -> None:
