@@ -1,4 +1,5 @@
-# make demo: the whole pipeline on the embedded digits, on the CPU    make test: every check, from a clean clone too
+# make demo: the whole pipeline on the embedded digits, on the CPU
+# make check: style, types and the quick tests, for every edit    make test: every check, from a clean clone too
 # make pdf:  every table and figure that is there, in one document (SCALE=demo for the demo's)
 # make report: the same and more on one page for a browser
 PYTHON ?= python3
@@ -7,13 +8,19 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 SCALE ?= paper
 
-.PHONY: demo test lint pdf report install clean
+.PHONY: demo check test lint pdf report install clean
 
 demo: $(BIN)/.installed
 	rtm demo
 
+# a worker takes one file after the other, in the order of tests/conftest.py
+PYTEST = OMP_NUM_THREADS=1 pytest -q -n auto --dist loadfile --no-loadscope-reorder
+
+check: lint
+	$(PYTEST) -m "not slow"
+
 test: lint
-	OMP_NUM_THREADS=1 pytest -q -n auto --dist loadfile
+	$(PYTEST)
 
 lint: $(BIN)/.installed
 	ruff check .

@@ -61,3 +61,12 @@ def test_the_core_is_compact() -> None:
             lines[room(module)] += len(path.read_text().splitlines())
     assert max(lines.values()) < 2500
     assert sum(lines[name] for name in ("core", "models", "methods", "training")) < 4000
+
+
+def test_the_documented_graph_is_the_real_one() -> None:
+    used: dict[str, set[str]] = {name: set() for name in ROOMS}
+    for module, imports in IMPORTS.items():
+        if module.count(".") and module != "rtm.__main__":
+            used[room(module)] |= {room(each) for each in imports if each != "rtm"} - {room(module)}
+    graph = "\n".join(f"{name:<9} {' '.join(sorted(used[name], key=ROOMS.index))}" for name in ROOMS)
+    assert graph in (ROOT / "docs/contributing.md").read_text()

@@ -5,7 +5,8 @@ from contextlib import AbstractContextManager
 
 from rtm.config import Config, Experiment, load
 from rtm.core.errors import UserError
-from rtm.lineage.receipts import Recording, recorded
+from rtm.lineage.receipts import Recording
+from rtm.lineage.store import kept, served
 from rtm.pipeline.graph import jobs
 
 Arguments = argparse.Namespace
@@ -26,4 +27,8 @@ class Context:
         return experiment
 
     def recorded(self, stage: str, name: str) -> AbstractContextManager[Recording]:
-        return recorded(jobs(self.config)[f"{stage}/{name}"])
+        return kept(jobs(self.config)[f"{stage}/{name}"])
+
+    def served(self, stage: str, name: str) -> bool:
+        """Whether the result came from the store; nothing is to be done then."""
+        return served(jobs(self.config)[f"{stage}/{name}"])

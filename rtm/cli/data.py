@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from rtm.config import Config
+from rtm.config import Config, load
 from rtm.config.experiments import Dataset
-from rtm.config.loading import pick
+from rtm.config.loading import PARAMS, pick
 from rtm.core.errors import UserError
 from rtm.core.files import atomic
 from rtm.core.layout import Layout
@@ -18,9 +18,11 @@ from rtm.pipeline.graph import jobs
 from rtm.reports.mosaics import sheet
 
 SHOWN, COLUMNS = 64, 8  # images of a contact sheet
+ACTIONS = ("check", "show", "pin")
 USAGE = """\
 rtm data check [NAME ...]   read the datasets and downloads that are here, and fail if one is not the recorded one
-rtm data show NAME ...      write a contact sheet, and print counts, sizes, licence and citation"""
+rtm data show NAME ...      write a contact sheet, and print counts, sizes, licence and citation
+rtm data pin NAME ...       write the sha256 of the images that are here into params/datasets.yaml"""
 
 
 def fetch(config: Config, layout: Layout, name: str, source: Path | None, wait: bool) -> None:
@@ -33,10 +35,10 @@ def fetch(config: Config, layout: Layout, name: str, source: Path | None, wait: 
     with recorded(jobs(config)[f"fetch/{name}"]) as recording:
         seen = _seen(recording.before)
         if recording.before.get("fingerprint") != recording.fingerprint:  # prepared otherwise than now
-            seen.pop(PREPARED, None)
+            seen = {file: sha256 for file, sha256 in seen.items() if file not in PREPARED}
         images, downloads = layout.images(name), layout.downloads()
         recording.facts["sha256"] = fetch_dataset(name, dataset, images, downloads, source, seen, wait)
-    print(f"{images}: {_size(dataset)}; `dvc add {images.parent}` versions it")
+    print(f"{images}: {_size(dataset)}; version it with `dvc add {images.parent}`")
 
 
 def data(config: Config, layout: Layout, action: str, names: Sequence[str]) -> None:
@@ -45,10 +47,12 @@ def data(config: Config, layout: Layout, action: str, names: Sequence[str]) -> N
     if action == "check":
         check(config, layout, chosen or datasets, asked=bool(chosen))
     elif not chosen:
-        raise UserError("Name a dataset, e.g. `rtm data show digits`.")
-    else:
-        for name, dataset in chosen.items():
+        raise UserError(f"Name a dataset, e.g. `rtm data {action} digits`.")
+    for name, dataset in chosen.items():
+        if action == "show":
             show(layout, name, dataset)
+        elif action == "pin":
+            pin(config, layout, name, dataset)
 
 
 def check(config: Config, layout: Layout, datasets: dict[str, Dataset], asked: bool) -> None:
@@ -62,7 +66,7 @@ def check(config: Config, layout: Layout, datasets: dict[str, Dataset], asked: b
         state = "wrong" if found else "good" if here else "not here"
         print(f"{name:<11} {state:<9} {_size(dataset) if here else _way(config, layout, name)}")
         absent += [] if here else [name]
-        wrong += [f"{name}: {told}." for told in found]
+        wrong += [f"{name}: {problem}." for problem in found]
     if wrong:
         raise UserError(" ".join(wrong) + " Fetch it again, or bring it back with `dvc checkout`.")
     if asked and absent:
@@ -72,12 +76,30 @@ def check(config: Config, layout: Layout, datasets: dict[str, Dataset], asked: b
 def show(layout: Layout, name: str, dataset: Dataset) -> None:
     from rtm.data.check import facts
 
-    told = facts(dataset, layout.images(name))
+    shown = facts(dataset, layout.images(name))
     path = layout.contact_sheet(name)
     write_contact_sheet(layout.images(name), path)
     print(f"{dataset.title} ({name})")
-    for title, value in {**told, "sheet": str(path)}.items():
+    for title, value in {**shown, "sheet": str(path)}.items():
         print(f"  {title:<12} {value}")
+
+
+def pin(config: Config, layout: Layout, name: str, dataset: Dataset) -> None:
+    """Make the images that are here the ones that params/ asks for; the results that stand on them stay fresh."""
+    from rtm.data.datasets import Images
+    from rtm.data.pins import pin as write
+
+    if config.scale_name != "paper":
+        raise UserError("`rtm data pin` is for the datasets of params/datasets.yaml; leave --scale out.")
+    job, ledger = jobs(config)[f"fetch/{name}"], Ledger()
+    ledger.verify(job)
+    if found := _problems(config, layout, ledger, name, dataset):
+        raise UserError(f"{name}: {'; '.join(found)}. Fetch it again first.")
+    paths = [layout.images(name), *([layout.test_images(name)] if dataset.test else [])]
+    file = write(PARAMS, name, {path.name: Images(path).sha256 for path in paths})
+    with recorded(jobs(load())[f"fetch/{name}"]) as recording:  # the same files, now under the pinned parameters
+        recording.facts["sha256"] = _seen(recording.before)
+    print(f"{file}: {name} has sha256 {Images(paths[0]).sha256}; commit it with lineage/")
 
 
 def write_contact_sheet(images: Path, path: Path) -> None:
@@ -108,7 +130,8 @@ def _seen(receipt: dict[str, Any]) -> dict[str, str]:
 
 
 def _size(dataset: Dataset) -> str:
-    return f"{dataset.count:,} x {dataset.resolution} px"
+    test = f" and {dataset.test.count:,} of the test split" if dataset.test else ""
+    return f"{dataset.count:,} images of {dataset.resolution} x {dataset.resolution} px{test}"
 
 
 def _way(config: Config, layout: Layout, name: str) -> str:

@@ -10,7 +10,7 @@ from rtm.lineage.equivalence import append, read_lines
 from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import Ledger, State, recorded_graph, run_folder
 from rtm.pipeline import dvc as dvcfile
-from rtm.pipeline.graph import every_job, find
+from rtm.pipeline.graph import every_job, find, jobs_named
 from rtm.training.unfinished import resumable, take_over
 
 USAGE = """\
@@ -21,7 +21,8 @@ rtm lineage accept TARGET ... --reason  keep the results after a refactoring: wh
 rtm lineage verify TARGET ...           fail unless the targets are fresh
 rtm lineage check                       read every file that has a receipt, and fail if one is not the recorded one
 rtm lineage run TARGET ...              make what is stale through Snakemake, and verify it: the command of dvc.yaml
-rtm lineage dvc                         write dvc.yaml from params/ and rtm/
+rtm lineage dvc [all]                   write dvc.yaml: the demo, and what is made of the paper, or all of it
+rtm lineage fingerprints                write what the stages of dvc.yaml depend on: the command of its first stage
 
 A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds); those of
 another scale begin with its folder (demo/reports/tab_digits.tex, demo/train/digits_rtm)."""
@@ -34,8 +35,12 @@ def lineage(words: Sequence[str], reason: str | None = None, cell: Sequence[str]
         return
     actions: dict[str, Callable[[list[Job]], None]] = {"why": why, "verify": verify, "run": run}
     first, *targets = words
-    if first in ("check", "dvc"):
-        check() if first == "check" else dvcfile.write()
+    if first == "check":
+        check()
+    elif first == "fingerprints":
+        dvcfile.write_fingerprints()
+    elif first == "dvc":
+        _write_dvc(targets)
     elif first == "accept":
         if not reason:
             raise UserError("Say why the results stay the same: rtm lineage accept TARGET --reason '...'.")
@@ -122,17 +127,29 @@ def _damaged(folder: Path) -> list[str]:
 
 
 def run(jobs: list[Job]) -> None:
-    """Make what is stale and stand for it: DVC records what this leaves."""
-    dvcfile.check()
+    """Make what is stale, and fail unless all is fresh then: DVC records what this leaves."""
+    if not (stale := _unsettled(jobs)):
+        return
+    targets = [str(path) for job in stale for path in job.outputs]
+    where = [] if "SNAKEMAKE_PROFILE" in os.environ else ["--cores", "all"]
+    made = subprocess.run(["snakemake", *where, "--", *targets], check=False)
+    if made.returncode:
+        raise UserError(f"Snakemake did not finish {', '.join(job.id for job in stale)}; its messages are above.")
+    verify(_unsettled(jobs))
+
+
+def _unsettled(jobs: Iterable[Job]) -> list[Job]:
+    """The jobs that are not fresh, without those whose files nobody keeps: their receipts are enough."""
     ledger = Ledger()
     stale = [job for job in jobs if not ledger.fresh(job)]
-    if stale:
-        targets = [str(path) for job in stale for path in job.outputs]
-        where = [] if "SNAKEMAKE_PROFILE" in os.environ else ["--cores", "all"]
-        made = subprocess.run(["snakemake", *where, "--", *targets], check=False)
-        if made.returncode:
-            raise UserError(f"Snakemake did not finish {', '.join(job.id for job in stale)}; its messages are above.")
-    verify(jobs)
+    ledger.hashes.save()
+    return [job for job in stale if job.keeper != "nobody" or ledger.state(job) is not State.ABSENT]
+
+
+def _write_dvc(words: Sequence[str]) -> None:
+    if words not in ([], ["all"]):
+        raise UserError("Say `rtm lineage dvc`, or `rtm lineage dvc all` for stages of all experiments of the paper.")
+    dvcfile.write(whole=bool(words))
 
 
 def tell(job: Job) -> None:
@@ -168,7 +185,7 @@ def tell_cell(words: Sequence[str], row: str, column: str) -> None:
 def _wanted(targets: Sequence[str]) -> list[Job]:
     if not targets:
         raise UserError("Name a file or a job, e.g. `rtm lineage why reports/tab_cifar10.tex`.")
-    graph = every_job()
+    graph = jobs_named(targets)
     return list({job.id: job for target in targets for job in find(graph, target)}.values())
 
 

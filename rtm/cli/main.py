@@ -13,12 +13,16 @@ from rtm.cli import data as data_cli
 from rtm.cli.context import Arguments, Context
 from rtm.cli.lineage import USAGE as LINEAGE_USAGE
 from rtm.cli.making import evaluate, fetch, gallery, latency, reference, sample, summary, train
+from rtm.cli.runs import add_options as add_runs
+from rtm.cli.runs import runs
 from rtm.cli.showing import doctor, figure, pdf, print_schema, report, status, table
+from rtm.cli.store import add_options as add_store
+from rtm.cli.store import store
 from rtm.core.errors import UserError
 
 
 def data(arguments: Arguments) -> None:
-    """Re-verify the datasets that are here, or show one: a contact sheet, counts, licence and citation."""
+    """Check the datasets that are here, show one (contact sheet, counts, licence, citation), or pin its sha256."""
     context = Context(arguments)
     data_cli.data(context.config, context.layout, arguments.action, arguments.names)
 
@@ -65,10 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     fetching = verb(fetch)
     fetching.add_argument("name", help="a dataset of params/datasets.yaml, or inception, vgg16, digit_classifier")
     fetching.add_argument("--source", type=Path, help="a folder, archive or weights file that is here already")
-    fetching.add_argument("--wait", action="store_true", help="for what a person must get: go on once it is there")
+    fetching.add_argument("--wait", action="store_true", help="where a person must get the file: wait for it")
     looking = verb(data)
     looking.formatter_class, looking.epilog = argparse.RawDescriptionHelpFormatter, data_cli.USAGE
-    looking.add_argument("action", choices=["check", "show"])
+    looking.add_argument("action", choices=data_cli.ACTIONS)
     looking.add_argument("names", nargs="*", metavar="NAME", help="datasets of params/datasets.yaml")
     referring = verb(reference)
     referring.add_argument("dataset", help="a name in params/datasets.yaml")
@@ -90,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     tracing.add_argument("--cell", nargs=2, metavar=("ROW", "COLUMN"), help="which number of a table")
     tracing.add_argument("--reason", help="for accept: why the results stay the same")
     verb(status).add_argument("--watch", action="store_true", help="look again every few seconds")
+    add_store(verb(store, scaled=False))
+    add_runs(verb(runs, scaled=False))
     verb(doctor)
     demoing = verb(demo, scaled=False)
     demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="how many to use (default: all)")

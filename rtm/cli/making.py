@@ -42,6 +42,8 @@ def reference(arguments: Arguments) -> None:
     context, dataset, protocol = Context(arguments), arguments.dataset, arguments.protocol
     pick(context.config.params.datasets, dataset, "dataset")
     pick(context.config.params.protocols, protocol, "protocol")
+    if context.served("reference", f"{dataset}/{protocol}"):
+        return
     with context.recorded("reference", f"{dataset}/{protocol}"):
         write_reference(context.config, context.layout, dataset, protocol)
 
@@ -78,6 +80,8 @@ def gallery(arguments: Arguments) -> None:
         raise UserError(f"Figures show seed {shown} of {experiment.name} alone; make its gallery with --seed {shown}.")
     name, layout = experiment.name, context.layout
     protocol = context.config.params.protocols[experiment.recipe.evaluation.protocols[0]]
+    if context.served("gallery", f"{name}/seed{seed}"):
+        return
     with context.recorded("gallery", f"{name}/seed{seed}"):
         images = Images(layout.images(experiment.dataset_name))
         extractor = extractor_of(protocol.pr_extractor, protocol, layout)
@@ -104,6 +108,8 @@ def evaluate(arguments: Arguments) -> None:
     experiment = context.experiment(arguments.subject, arguments.seed)
     known = {name: name for name in experiment.recipe.evaluation.protocols}
     pick(known, protocol, f"protocol of {experiment.name}")
+    if context.served("evaluate", f"{experiment.name}/{protocol}/seed{arguments.seed}"):
+        return
     with context.recorded("evaluate", f"{experiment.name}/{protocol}/seed{arguments.seed}"):
         write_metrics(context.config, context.layout, experiment, protocol, arguments.seed)
 

@@ -21,6 +21,7 @@ class Source(Strict):
     file: str | None = None  # its name in downloads/, if the address does not end with it
     md5: MD5 | None = None  # if published; otherwise the receipt keeps the sha256 of the first download
     sha256: SHA256 | None = None
+    size: Count | None = None  # bytes, if published; a download that grows larger is stopped
 
     @property
     def origin(self) -> str:
@@ -40,6 +41,13 @@ class Source(Strict):
         return self
 
 
+class Split(Strict):
+    """Images of a dataset that no training sees."""
+
+    count: Count
+    sha256: SHA256 | None = None  # of the prepared test_images.npy
+
+
 class Dataset(Strict):
     title: str
     kind: Literal["digits", "cifar10", "images"]  # embedded; CIFAR's batches; a folder or archive of images
@@ -51,8 +59,15 @@ class Dataset(Strict):
     resize: Literal["bilinear", "lanczos", "none"] = "none"
     sources: tuple[Source, ...] = ()  # tried in this order
     sha256: SHA256 | None = None  # of the prepared images.npy
+    test: Split | None = None  # prepared beside it, to compare with images that were not trained on
     licence: str
     citation: str
+
+    @model_validator(mode="after")
+    def _has_a_test_split(self) -> "Dataset":
+        if self.test and self.kind != "cifar10":
+            raise ValueError("only kind cifar10 can have test: its archive has a test split")
+        return self
 
 
 class Options(Strict):

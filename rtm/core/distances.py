@@ -1,6 +1,6 @@
 """Exact decisions about Euclidean distances at the speed of float32 matrix products.
 
-A squared distance is enclosed, low <= |x - y|^2 <= high, in three steps, each slower and more exact than the last:
+A squared distance is enclosed, low <= |x - y|^2 <= high, in three steps, each more exact and slower than the last:
   1. a float32 product of whole tiles, which settles nearly every pair,
   2. a float64 product of each cluster, about its own mean, where a tile leaves many pairs open,
   3. the differences themselves in float64, added in one fixed order: the value that decides, ties included.
@@ -202,7 +202,7 @@ def select(a: Points, b: Points, i: slice, j: slice, values: Tensor, mask: Tenso
 
 
 def refine(a: Points, b: Points, pairs: Pairs) -> Pairs:
-    """Second step: connected pairs form a cluster; one float64 product for each cluster, about its own mean."""
+    """Second step: pairs that share rows or columns form a cluster; a float64 product for each, about its mean."""
     rows, row = np.unique(pairs.rows, return_inverse=True)
     cols, col = np.unique(pairs.cols, return_inverse=True)
     nodes = len(rows) + len(cols)

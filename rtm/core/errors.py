@@ -2,4 +2,9 @@
 
 
 class UserError(Exception):
-    """A mistake or a missing file. The message is one sentence that says what to do."""
+    """A mistake or a missing thing, told in one sentence that says what to do."""
+
+
+def printable(text: object) -> str:
+    """A text from outside as part of a message: on one line, without characters that control a terminal."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(text))

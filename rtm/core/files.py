@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 from zipfile import BadZipFile
 
@@ -22,7 +23,7 @@ from rtm.core.errors import UserError
 # exceptions that readers raise for a truncated file, or for one of another kind
 UNREADABLE = (
     *(OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, SyntaxError),
-    *(BadZipFile, zlib.error, SafetensorError),
+    *(BadZipFile, zlib.error, SafetensorError, TokenError),  # the last: the header of an .npy
 )
 LEFT_BEHIND = 24 * 3600.0  # seconds; the process behind an older temporary folder was killed
 

@@ -13,6 +13,10 @@ class Layout:
         """uint8, N x H x W x 3; beside it labels.npy and meta.json."""
         return self.shared / "data" / dataset / "images.npy"
 
+    def test_images(self, dataset: str) -> Path:
+        """The same of images that no training sees, where a dataset has a test split; beside it test_labels.npy."""
+        return self.shared / "data" / dataset / "test_images.npy"
+
     def downloads(self) -> Path:
         """Downloaded files, unchanged; put there by `rtm fetch` or by hand."""
         return self.shared / "downloads"

@@ -45,7 +45,7 @@ class StreamingMatch:
 
     @torch.no_grad()
     def update(self, chunk: Tensor, first_index: int) -> None:
-        """Add the pool samples first_index, first_index + 1, ...; `chunk` holds their features (c, d)."""
+        """Add the pool samples first_index, first_index + 1, ... by their features (c, d)."""
         with full_precision():
             for start in range(0, len(chunk), self._columns):
                 pool = chunk[start : start + self._columns].detach().to(self.data)
@@ -53,7 +53,7 @@ class StreamingMatch:
 
     @property
     def observed(self) -> Tensor:
-        """The distance of each pool sample to its nearest data point, of rejected samples too; empty at first."""
+        """Distance of each pool sample so far, rejected or not, to the data point nearest to it."""
         return torch.cat([self.data.new_empty(0), *self._observed])
 
     def result(self) -> tuple[Tensor, Tensor]:
@@ -90,7 +90,7 @@ class StreamingMatch:
             rejected[self._too_near(pool, rows, doubtful[which])] = True
             gaps.index_fill_(1, rejected.nonzero().squeeze(1), math.inf)
         possible = gaps.amin(1) - tolerance < self.squared - self.squared_radii
-        rows = possible.nonzero().squeeze(1)  # fewer and fewer during a round
+        rows = possible.nonzero().squeeze(1)  # fewer and fewer in the course of a round
         return rejected, rows, gaps[rows].argmin(1)
 
     def _gaps(self, pool: Tensor) -> tuple[Tensor, float]:
@@ -159,7 +159,7 @@ class ApproximateMatch(StreamingMatch):
         squared, rows = (torch.from_numpy(x).to(pool.device) for x in found)  # (c, neighbours), row -1 for none
         squared = squared.masked_fill(rows < 0, math.inf)
         rows = rows.clamp(min=0)
-        reached = squared[:, 0].isfinite()  # a query whose cells are all empty finds nothing
+        reached = squared[:, 0].isfinite()  # a query whose cells are all empty finds no data point
         if reached.any():
             self._observe(squared[reached, 0])
         columns = torch.arange(len(pool), device=pool.device)[:, None].expand_as(rows)

@@ -1,25 +1,34 @@
-"""The files of a folder, zip or tar, read one at a time and never unpacked to disk.
+"""The files of a folder, zip, tar or tar.gz, read one at a time and never unpacked to disk.
 
-Nothing in an archive is trusted: a path that leads out of it, a link, a device or a size that no dataset has ends the
-reading with a sentence.
+Nothing in an archive is trusted: a path that leads out of it, a link, a device, or a size that no dataset has ends the
+reading with a sentence. Every checksum of the format is compared: zip's as each file is read, gzip's before the first.
 """
 
 import gzip
+import io
+import struct
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO
 
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
+from rtm.core.files import UNREADABLE
 
 LARGEST = 1 << 28  # bytes of one file; CIFAR-10's largest has 2^25
 WHOLE = 1 << 37  # bytes of all files; CelebA-HQ at 1024 px has less than 2^36
-UNKNOWN_COMPRESSION = NotImplementedError  # what zipfile raises for it
-DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, UNKNOWN_COMPRESSION)
+MOST = 1 << 20  # files
+LARGEST_HEADER = 1 << 20  # bytes of a tar's header; long names and extended attributes take some hundred
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# what the readers raise at damage, apart from UserError
+DAMAGED = (*UNREADABLE, tarfile.TarError, struct.error, IndexError, AttributeError, OverflowError, MemoryError)
 _ENCRYPTED = 0x1
+_GZIP = b"\x1f\x8b"
+_CHUNK = 1 << 20
+Stream = IO[bytes] | gzip.GzipFile
 
 
 @dataclass(frozen=True)
@@ -34,39 +43,44 @@ class Member:
 class Archive:
     """Open a source with `opened`; members come in the order in which they are cheapest to read."""
 
-    def __init__(self, source: Path, held: zipfile.ZipFile | tarfile.TarFile | None) -> None:
+    def __init__(self, source: Path, held: "zipfile.ZipFile | _Tar | None") -> None:
         self.source, self._held = source, held
 
     def members(self) -> list[Member]:
         """The regular files, all of them checked before the first is read."""
         found: dict[PurePosixPath, Member] = {}
         whole = 0
-        for member in self._entries():
-            if member.path.is_absolute() or ".." in member.path.parts:
-                raise self._refused(f"{member.path} leads out of it")
-            whole += member.size
-            if member.size > LARGEST or whole > WHOLE:
-                raise self._refused(f"{member.path} would unpack to {whole} bytes")
-            if member.path in found:
-                raise self._refused(f"{member.path} stands in it twice")
-            if not _hidden(member.path):
-                found[member.path] = member
+        with _sentences(self.source):
+            for number, member in enumerate(self._entries()):
+                if member.path.is_absolute() or ".." in member.path.parts:
+                    raise self._refused(f"{member.path} leads out of it")
+                whole += member.size
+                if not 0 <= member.size <= LARGEST or whole > WHOLE:
+                    raise self._refused(f"{member.path} would unpack to {whole} bytes")
+                if number >= MOST:
+                    raise self._refused(f"it holds more than {MOST:,} files")
+                if member.path in found:
+                    raise self._refused(f"{member.path} is in it twice")
+                if not _hidden(member.path):
+                    found[member.path] = member
         return list(found.values())
 
     def read(self, member: Member) -> bytes:
-        entry = member.entry
+        with _sentences(self.source):
+            content = self._read(member.entry, member.size)
+            if len(content) != member.size:
+                raise EOFError(f"{member.path} has {len(content)} bytes, not {member.size}")
+            return content
+
+    def _read(self, entry: Path | zipfile.ZipInfo | tarfile.TarInfo, size: int) -> bytes:
         if isinstance(entry, Path):
             return entry.read_bytes()
         if isinstance(entry, zipfile.ZipInfo):
             assert isinstance(self._held, zipfile.ZipFile)
-            return self._held.read(entry)  # never more than the size it declares, and checked by its CRC
-        assert isinstance(self._held, tarfile.TarFile)
-        file = self._held.extractfile(entry)
-        assert file is not None
-        content = file.read()
-        if len(content) != member.size:
-            raise tarfile.ReadError(f"{member.path} is cut off")
-        return content
+            with self._held.open(entry) as file:
+                return file.read(size + 1)  # with a bound, zipfile unpacks no more than that
+        assert isinstance(self._held, _Tar)
+        return self._held.read(entry)
 
     def _entries(self) -> Iterator[Member]:
         if self._held is None:
@@ -78,38 +92,110 @@ class Archive:
                 self._refuse_link(info.filename, (info.external_attr >> 28) in (0o0, 0o4, 0o10))  # file or folder
                 if info.flag_bits & _ENCRYPTED:
                     raise self._refused(f"{info.filename} needs a password")
+                if info.compress_type not in METHODS:
+                    raise self._refused(f"{info.filename} is compressed by another method than deflate")
                 if not info.is_dir():
                     yield Member(PurePosixPath(info.filename), info.file_size, info)
         else:
-            for entry in self._held:
-                self._refuse_link(entry.name, entry.isfile() or entry.isdir())
+            for entry in self._held.entries():
+                self._refuse_link(entry.name, (entry.isfile() and not entry.issparse()) or entry.isdir())
                 if entry.isfile():
                     yield Member(PurePosixPath(entry.name), entry.size, entry)
 
     def _refuse_link(self, name: str, regular: bool) -> None:
         if not regular:
-            raise self._refused(f"{name} is a link or a device")
+            raise self._refused(f"{name} is a link, a device or a sparse file")
 
     def _refused(self, reason: str) -> UserError:
-        return UserError(f"{self.source} is not an archive to be trusted: {reason}; get the original.")
+        return UserError(f"{self.source} is refused: {printable(reason)}; get the original archive.")
+
+
+class _Tar:
+    """A tar file over a stream that limits how much a header can make tarfile read."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = _Limited(stream)
+        self.tar = tarfile.open(fileobj=self.stream, mode="r:", errorlevel=2)  # noqa: SIM115  (the stream is closed)
+
+    def entries(self) -> Iterator[tarfile.TarInfo]:
+        self.stream.limit = LARGEST_HEADER
+        yield from self.tar
+        # tarfile takes a damaged header for the end, and never reads on to gzip's checksum
+        self.stream.seek(self.tar.offset)
+        end = self.stream.read(tarfile.BLOCKSIZE)
+        if end != bytes(tarfile.BLOCKSIZE):
+            raise tarfile.ReadError("a header is damaged, or the end is missing")
+        while self.stream.read(_CHUNK):
+            if self.stream.tell() > WHOLE:
+                raise tarfile.ReadError("it does not end")
+
+    def read(self, entry: tarfile.TarInfo) -> bytes:
+        self.stream.limit = LARGEST
+        file = self.tar.extractfile(entry)
+        assert file is not None
+        return file.read()
+
+
+class _Limited(io.BufferedIOBase):
+    """The part of a file that tarfile uses; a long read, as a false header asks for, is refused."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.limit = stream, LARGEST_HEADER
+
+    def read(self, size: int | None = None, /) -> bytes:
+        if size is None or not 0 <= size <= self.limit:
+            raise tarfile.ReadError(f"a header asks for {size} bytes")
+        return self.stream.read(size)
+
+    def seek(self, place: int, whence: int = io.SEEK_SET, /) -> int:
+        return self.stream.seek(place, whence)
+
+    def tell(self) -> int:
+        return self.stream.tell()
 
 
 @contextmanager
 def opened(source: Path) -> Iterator[Archive]:
     """A folder or archive, by what it is and not by what it is called."""
+    if source.is_dir():
+        yield Archive(source, None)
+    elif zipfile.is_zipfile(source):
+        with _sentences(source):
+            archive = zipfile.ZipFile(source)
+        with archive:
+            yield Archive(source, archive)
+    else:
+        with open(source, "rb") as file, _unpacked(file) as stream:
+            yield Archive(source, _opened_tar(source, stream))
+
+
+@contextmanager
+def _unpacked(file: IO[bytes]) -> Iterator[Stream]:
+    packed = file.read(len(_GZIP)) == _GZIP
+    file.seek(0)
+    if packed:
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            yield unpacked
+    else:
+        yield file
+
+
+def _opened_tar(source: Path, stream: Stream) -> _Tar:
     try:
-        if source.is_dir():
-            yield Archive(source, None)
-        elif zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as file:
-                yield Archive(source, file)
-        elif tarfile.is_tarfile(source):
-            with tarfile.open(source, errorlevel=2) as tar:
-                yield Archive(source, tar)
-        else:
-            raise UserError(f"{source} is neither a folder nor a whole zip or tar archive; delete it and get it again.")
+        return _Tar(stream)
+    except DAMAGED:
+        raise UserError(
+            f"{source} is neither a folder nor a whole zip, tar or tar.gz archive; delete it and get it again."
+        ) from None
+
+
+@contextmanager
+def _sentences(source: Path) -> Iterator[None]:
+    try:
+        yield
     except DAMAGED as error:
-        raise UserError(f"{source} is damaged ({error}); delete it and get it again.") from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{source} is damaged ({printable(reason)}); delete it and get it again.") from None
 
 
 def _hidden(path: PurePosixPath) -> bool:

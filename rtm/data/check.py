@@ -1,4 +1,4 @@
-"""Whether a prepared dataset is what params/ and its own meta.json say, and what there is to tell of it."""
+"""Whether a prepared dataset is what params/ and its own meta.json say, and the facts that `rtm data show` prints."""
 
 from pathlib import Path
 
@@ -10,51 +10,69 @@ from rtm.core.errors import UserError
 from rtm.core.files import digest, read_json
 from rtm.data.datasets import Images
 
-FILES = {"images.npy", "labels.npy", "meta.json"}
+FILES = {"images.npy", "labels.npy", "test_images.npy", "test_labels.npy", "meta.json"}
 
 
 def problems(dataset: Dataset, images: Path) -> list[str]:
     """What is wrong with a dataset that is here, found by reading all of it."""
+    found = _problems(dataset, images, dataset.count, dataset.sha256)
+    if dataset.test:
+        found += _problems(dataset, images.with_name("test_images.npy"), dataset.test.count, dataset.test.sha256)
+    return found + [f"{path.name} does not belong there" for path in images.parent.iterdir() if path.name not in FILES]
+
+
+def _problems(dataset: Dataset, images: Path, count: int, expected: str | None) -> list[str]:
     try:
         held = Images(images)
     except (UserError, ValueError, KeyError) as error:
         return [f"it cannot be read ({error})"]
-    found = []
+    name, found = images.name, []
     sha256 = digest(images)
     if sha256 != held.sha256:
-        found.append(f"images.npy has sha256 {sha256}, but meta.json says {held.sha256}")
-    if dataset.sha256 not in (None, sha256):
-        found.append(f"images.npy has sha256 {sha256}, but params/datasets.yaml says {dataset.sha256}")
-    expected = (dataset.count, dataset.resolution, dataset.resolution, 3)
-    if held.pixels.shape != expected or held.pixels.dtype != np.uint8:
-        found.append(f"images.npy holds {held.pixels.dtype} {held.pixels.shape}, not uint8 {expected}")
-    if not _labels_fit(dataset, held.labels):
-        found.append(f"labels.npy does not give each image one of {dataset.classes} classes")
-    found += [f"{path.name} does not belong there" for path in images.parent.iterdir() if path.name not in FILES]
+        found.append(f"{name} has sha256 {sha256}, but meta.json says {held.sha256}")
+    if expected not in (None, sha256):
+        found.append(f"{name} has sha256 {sha256}, but params/datasets.yaml says {expected}")
+    shape = (count, dataset.resolution, dataset.resolution, 3)
+    if held.pixels.shape != shape or held.pixels.dtype != np.uint8:
+        found.append(f"{name} holds {held.pixels.dtype} {held.pixels.shape}, not uint8 {shape}")
+    if not _labels_fit(held.labels, count, dataset.classes):
+        labels = name.replace("images", "labels")
+        found.append(f"{labels} does not give each image one of {dataset.classes} classes")
     return found
 
 
-def _labels_fit(dataset: Dataset, labels: NDArray[np.int64] | None) -> bool:
-    if not dataset.classes or labels is None:
-        return not dataset.classes
-    return labels.shape == (dataset.count,) and set(np.unique(labels)) <= set(range(dataset.classes))
+def _labels_fit(labels: NDArray[np.int64] | None, count: int, classes: int) -> bool:
+    if not classes or labels is None:
+        return not classes
+    return labels.shape == (count,) and set(np.unique(labels)) <= set(range(classes))
 
 
 def facts(dataset: Dataset, images: Path) -> dict[str, str]:
-    """What there is to say of a dataset, by title."""
+    """What `rtm data show` prints of a dataset, by title."""
     held, meta = Images(images), read_json(images.with_name("meta.json"))
-    count, height, width, _ = held.pixels.shape
     source = meta["source"] or {"file": "shipped with scikit-learn"}
-    told = {
-        "images": f"{count:,} of {width} x {height} px, RGB, {images.stat().st_size / 1e6:,.1f} MB",
-        "classes": "none",
+    test = images.with_name("test_images.npy")
+    return {
+        "images": _images(images),
+        **({"test split": _images(test)} if dataset.test and test.exists() else {}),
+        "classes": _classes(held.labels),
         "preparation": meta["preparation"],
         "source": " ".join(source.values()),
-        "sha256": held.sha256,
+        "sha256": held.sha256 + ("" if dataset.sha256 else " (not in params/datasets.yaml)"),
         "licence": dataset.licence,
         "citation": dataset.citation,
     }
-    if held.labels is not None:
-        sizes = np.bincount(held.labels)
-        told["classes"] = f"{len(sizes)} of {' '.join(map(str, sizes)) if len(set(sizes)) > 1 else sizes[0]} images"
-    return told
+
+
+def _images(path: Path) -> str:
+    count, height, width, _ = Images(path).pixels.shape
+    return f"{count:,} of {width} x {height} px, RGB, {path.stat().st_size / 1e6:,.1f} MB"
+
+
+def _classes(labels: NDArray[np.int64] | None) -> str:
+    if labels is None:
+        return "none"
+    sizes = [int(size) for size in np.bincount(labels)]
+    if len(set(sizes)) == 1:
+        return f"{len(sizes)} classes of {sizes[0]:,} images each"
+    return f"{len(sizes)} classes of {', '.join(f'{size:,}' for size in sizes)} images"

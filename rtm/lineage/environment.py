@@ -15,7 +15,7 @@ COMPARED = ("torch", "faiss-gpu", "faiss-cpu", "torchvision", "torch-fidelity", 
 
 def environment(entries: Iterable[str]) -> dict[str, str]:
     """Versions by name. torch is asked only if the job has loaded it: importing it would take seconds."""
-    packages = loaded_versions(*(entry for entry in entries if "/" not in entry))
+    packages = loaded_versions(*(entry for entry in entries if entry[0] != "!" and "/" not in entry))
     return {"python": platform.python_version(), **packages, **(_cuda() if "torch" in packages else {})}
 
 

@@ -5,7 +5,8 @@ positions, comments, docstrings and hints of arguments. Names that only point so
 definition's own name, local variables, and references to other definitions of the package, which are its `uses`. The
 id of a definition hashes its own content and the ids of its uses, so files may move and names may change.
 
-Entries are "module", "module:name", or a folder with a slash whose files (templates, say) count by their bytes.
+Entries are "module", "module:name", or a folder with a slash whose files (templates, say) count by their bytes. The
+entry "!module:name" says that the parameters do not select this definition: its content does not count.
 """
 
 import ast
@@ -489,6 +490,8 @@ class Code:
         self._nodes: dict[Key, tuple[str, tuple[Key, ...]]] = {}
         self._ids: dict[Key, str] = {}
         self._registered: dict[str, list[str]] = {}
+        self._unselected: frozenset[Key] = frozenset()
+        self._without: dict[frozenset[str], Code] = {}
 
     @classmethod
     def of(cls, package: Path) -> "Code":
@@ -498,28 +501,48 @@ class Code:
         sources = {_module_name(name): path.read_text() for path, name in named.items() if name.suffix == ".py"}
         return cls(sources, {str(name): digest(path) for path, name in named.items() if name.suffix != ".py"})
 
-    def root(self, entries: Iterable[str]) -> str:
+    def root(self, entries: Sequence[str]) -> str:
         """One hash for all entries, in whatever order."""
+        if selected := self._selected(entries):
+            return selected.root(_plain(entries))
         return short_hash(*sorted({self._id(key) for key in self._entered(entries)}))
 
-    def graph(self, entries: Iterable[str]) -> Graph:
+    def graph(self, entries: Sequence[str]) -> Graph:
         """What the entries reach."""
+        if selected := self._selected(entries):
+            return selected.graph(_plain(entries))
         starts = self._entered(entries)
         keys: dict[str, list[Key]] = {}
         for key in sorted(self.keys(starts)):
             keys.setdefault(self._ids[key], []).append(key)
         return Graph({name: self._definition(same) for name, same in keys.items()}, map(self._id, starts))
 
-    def reached(self, entries: Iterable[str]) -> list[str]:
+    def reached(self, entries: Sequence[str]) -> list[str]:
         """The modules and files that hold what the entries reach."""
+        if selected := self._selected(entries):
+            return selected.reached(_plain(entries))
         return sorted(
             {f"{place}/{name}" if "/" in place else place for place, name in self.keys(self._entered(entries))}
         )
+
+    def definitions(self, entries: Sequence[str]) -> set[Key]:
+        """What the entries reach, by module and name."""
+        selected = self._selected(entries) or self
+        return selected.keys(selected._entered(_plain(entries)))
 
     def keys(self, starts: Sequence[Key]) -> set[Key]:
         """Everything that can be reached."""
         identify(starts, self._node, self._ids)
         return _reached(starts, lambda key: self._node(key)[1])
+
+    def _selected(self, entries: Iterable[str]) -> "Code | None":
+        """The same code without what the parameters do not select; None if the entries leave nothing out."""
+        names = frozenset(entry[1:] for entry in entries if entry.startswith("!"))
+        if names and names not in self._without:
+            code = Code(self.sources, self.files, self.left_out)
+            code._unselected = frozenset(key for name in names for key in self._entry(name))
+            self._without[names] = code
+        return self._without.get(names)
 
     def is_package(self, module: str) -> bool:
         return module in self._packages
@@ -588,8 +611,9 @@ class Code:
             return (*parsed.piece(name), *(Ref(each, ()) for each in self._registers(module)))
         return parsed.piece(name)
 
-    @staticmethod
-    def _reference(own: Key, key: Key | None, text: str, uses: dict[Key, int]) -> str:
+    def _reference(self, own: Key, key: Key | None, text: str, uses: dict[Key, int]) -> str:
+        if key in self._unselected:
+            return f"<not selected>{text}"
         if key is None:
             return f"<{text}>"
         return f"<itself>{text}" if key == own else f"<{uses.setdefault(key, len(uses))}>{text}"
@@ -662,6 +686,10 @@ class Code:
         return any(module == name or module.startswith(f"{name}.") for name in self.left_out)
 
 
+def _plain(entries: Iterable[str]) -> list[str]:
+    return [entry for entry in entries if not entry.startswith("!")]
+
+
 def _module_name(path: Path) -> str:
     parts = path.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -676,7 +704,7 @@ def present() -> Code:
     return Code.of(PACKAGE)
 
 
-def source_files(entries: Iterable[str]) -> list[Path]:
+def source_files(entries: Sequence[str]) -> list[Path]:
     """The files that count, relative to the repository."""
     return [Path(name) if "/" in name else _source(name) for name in present().reached(entries)]
 

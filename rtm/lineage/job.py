@@ -65,7 +65,7 @@ class Job:
     compute: Resources = field(repr=False)
     keeper: Keeper = "dvc"  # who keeps the outputs; what nobody keeps is made again at need
     temporary: bool = False  # made for the jobs after it, then deleted
-    volatile: tuple[Path, ...] = ()  # outputs whose bytes differ in every run: they hold times
+    volatile: tuple[Path, ...] = ()  # outputs on which only their readers depend: times, a test split
 
     @property
     def name(self) -> str:

@@ -53,6 +53,7 @@ class Ledger:
         self._receipts: dict[str, JSON | None] = {}
         self._lines: tuple[Line, ...] | None = None
         self._compared: dict[tuple[Path, str], Comparison | None] = {}
+        self._assumed: set[str] = set()
 
     def receipt(self, job: Job) -> JSON | None:
         if job.id not in self._receipts:
@@ -126,16 +127,33 @@ class Ledger:
     def _state(self, job: Job) -> State:
         receipt = self.receipt(job)
         if job.temporary and not job.outputs[0].exists():
-            return State.ABSENT if self._sound(job) else State.STALE
-        if receipt is None or not self._sound(job) or self._untrue(job, receipt) or self._differences(job, receipt):
+            return State.ABSENT if self.sound(job) else State.STALE
+        if receipt is None or not self.sound(job) or self._untrue(job, receipt) or self._differences(job, receipt):
             return State.STALE
         if self.changed_outputs(receipt):
             return State.CHANGED
         return State.FRESH if all(path.exists() for path in job.outputs) else State.ABSENT
 
-    def _sound(self, job: Job) -> bool:
+    def sound(self, job: Job) -> bool:
         """Whether everything before the job is as recorded, here or elsewhere."""
         return all(self._usable(before) for before in job.inputs)
+
+    def assume(self, job: Job, receipt: JSON) -> None:
+        """Take a job as fresh with this receipt: its result comes from the store."""
+        self._receipts[job.id] = receipt
+        self._assumed.add(job.id)
+        self._states = dict.fromkeys(self._assumed, State.FRESH)
+        self._parts.clear()
+
+    def same_code(self, job: Job, graph: Graph) -> bool:
+        """Whether this code is the present code, or was accepted as the same."""
+        return Comparison(graph, present().graph(_entries(job)), self.lines).equal()
+
+    def adopted(self, job: Job, receipt: JSON, outputs: JSON, source: JSON) -> JSON:
+        """The receipt of the same result under another name, as a receipt of this job."""
+        parts = {**receipt["parts"], **{part: self.parts(job)[part] for part in ("params", "inputs")}}
+        signed = {"fingerprint": _fingerprint(job, parts), "parts": parts, "outputs": outputs}
+        return {**receipt, **signed, "from": source}
 
     def fresh(self, job: Job) -> bool:
         return self.state(job) is State.FRESH
@@ -185,7 +203,7 @@ class Ledger:
         return [f"{before.id} is {self.state(before).value}" for before in job.inputs if not self._usable(before)]
 
     def _usable(self, job: Job) -> bool:
-        return self._sound(job) if job.temporary else self.state(job) in (State.FRESH, State.ABSENT)
+        return self.sound(job) if job.temporary else self.state(job) in (State.FRESH, State.ABSENT)
 
     def changed_outputs(self, receipt: JSON) -> list[str]:
         """Outputs that are here with other bytes than recorded."""
@@ -390,14 +408,18 @@ def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
 def _signed(receipt: Path) -> JSON:
     """What a receipt tells, if it is one."""
     told = read_json(receipt)
-    whole = _holds(told, fingerprint=str, parts=dict, outputs=dict, made=dict)
-    whole = whole and _holds(told["parts"], params=dict, code=str, inputs=dict)
-    if not (whole and all(_holds(output, md5=str, size=int) for output in told["outputs"].values())):
+    if not whole_receipt(told):
         raise UserError(
             f"{receipt} is not a whole receipt; bring it back with `git checkout -- {receipt}` or `dvc checkout "
             f"{receipt}`, or delete it and have what it signed for made again."
         )
     return dict(told)
+
+
+def whole_receipt(value: Any) -> bool:
+    whole = _holds(value, fingerprint=str, parts=dict, outputs=dict, made=dict)
+    whole = whole and _holds(value["parts"], params=dict, code=str, inputs=dict)
+    return whole and all(_holds(output, md5=str, size=int) for output in value["outputs"].values())
 
 
 def code_file(job: Job, root: str) -> Path:

@@ -1,4 +1,4 @@
-"""What a training method is: the step that the loop repeats, and what of it must survive a stop."""
+"""What a training method is: the step that the loop repeats, and the state that a save keeps."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -22,12 +22,12 @@ class Setting:
     experiment: Experiment
     seed: int
     images: Images
-    weights: Path | None  # of the frozen network that the method looks through
+    weights: Path | None  # of the frozen network whose features the method uses
     device: torch.device
 
 
 class Method(ABC):
-    """What a step of training is, and what of it must survive."""
+    """Networks, their optimisers, and a step of training."""
 
     generator: nn.Module
     networks: nn.ModuleDict  # everything that is trained, the generator among it

@@ -1,4 +1,4 @@
-"""From images to features: what every network behind the metrics has in common."""
+"""From images to features: what all networks behind the metrics share."""
 
 import hashlib
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def extract(
     extractor: Extractor,
     batch_size: int,
     device: torch.device | str,
-    count: int | None = None,  # only of the first so many images
+    count: int | None = None,  # of how many images, from the first; by default all
 ) -> FeatureSet:
     """The features of the images; the other images in a batch do not change an image's features."""
     count = len(images) if count is None else count

@@ -1,15 +1,18 @@
 """Fréchet distance of two Gaussians (Heusel et al. 2017): |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2), in float64.
 
-The trace of the root is the sum of the singular values of F1 F2^T for any factors with F^T F = S. With at least as many
-images as dimensions the eigenvalues of S1 S2 are those of a symmetric matrix, by Cholesky; with fewer, F is the centred
-features themselves, so that the zero eigenvalues, whose roots are mostly rounding, are never computed.
+The trace of the root is the sum of the singular values of F1 F2^T for any factors with F^T F = S. The centred features
+are such factors: where one set is small, F1 F2^T is small, and no covariance is needed. It also leaves out the zero
+eigenvalues of a small set's covariance, whose roots would be mostly rounding. Otherwise the eigenvalues of S1 S2 are
+those of a symmetric matrix, by Cholesky.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from rtm.core.distances import Floats, Matrix, as_array
 from rtm.core.errors import UserError
@@ -19,39 +22,41 @@ ROWS = 8192  # held in float64 at a time
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean and covariance of a set of features, to be compared with many others."""
+    """A set of features and its mean, to be compared with many others; the rest is computed once, when it is needed."""
 
+    features: NDArray[np.floating]  # (n, d), as given
     mean: Floats  # (d,)
-    spread: Floats  # S (d, d); with fewer images than dimensions a factor of it (n, d), centred features / sqrt(n - 1)
 
     @classmethod
     def of(cls, features: Matrix, name: str = "given") -> "Statistics":
         array = as_array(features, name)
-        count, width = array.shape
-        if count < 2:
-            raise UserError(f"A Fréchet distance needs at least 2 {name} images, not {count}.")
-        mean = array.mean(axis=0, dtype=np.float64)
-        if count < width:
-            return cls(mean, (array - mean) / np.sqrt(count - 1))
-        parts = (array[start : start + ROWS] - mean for start in range(0, count, ROWS))
-        covariance = reduce(np.add, (part.T @ part for part in parts))
-        covariance /= count - 1
-        return cls(mean, covariance)
+        if len(array) < 2:
+            raise UserError(f"A Fréchet distance needs at least 2 {name} images, not {len(array)}.")
+        return cls(array, array.mean(axis=0, dtype=np.float64))
 
-    @property
-    def full(self) -> bool:
-        """Whether `spread` is the covariance itself."""
-        return len(self.spread) == len(self.mean)
+    def __len__(self) -> int:
+        return len(self.features)
 
-    @property
+    def centred(self) -> Iterator[Floats]:
+        """The features about their mean, in pieces."""
+        return (self.features[start : start + ROWS] - self.mean for start in range(0, len(self), ROWS))
+
+    @cached_property
     def trace(self) -> float:
-        return float(np.trace(self.spread) if self.full else np.square(self.spread).sum())
+        return float(sum(np.square(part).sum() for part in self.centred()) / (len(self) - 1))
 
-    def root(self) -> Floats:
-        """Some F with F^T F = S."""
-        if not self.full:
-            return self.spread
-        values, vectors = np.linalg.eigh(self.spread)
+    @cached_property
+    def covariance(self) -> Floats:
+        covariance: Floats = reduce(np.add, (part.T @ part for part in self.centred()))
+        covariance /= len(self) - 1
+        return covariance
+
+    @cached_property
+    def factor(self) -> Floats:
+        """F with F^T F = S: the features themselves or, where they are more than dimensions, a square root."""
+        if len(self) < len(self.mean):
+            return np.asarray(np.concatenate(list(self.centred())) / np.sqrt(len(self) - 1))
+        values, vectors = np.linalg.eigh(self.covariance)
         positive = values > values[-1] * len(values) * np.finfo(np.float64).eps
         return np.asarray((vectors[:, positive] * np.sqrt(values[positive])).T)
 
@@ -68,10 +73,23 @@ def frechet_distance(real: Matrix | Statistics, fake: Matrix | Statistics) -> fl
 
 def _trace_of_root(a: Statistics, b: Statistics) -> float:
     """tr (S1 S2)^1/2."""
-    if a.full and b.full:
+    small, large = sorted((a, b), key=len)
+    if len(small) >= len(small.mean):
         try:  # type 2: the eigenvalues of S1 S2 by Cholesky of S2 and the symmetric L^T S1 L
-            values = scipy.linalg.eigh(a.spread, b.spread, type=2, eigvals_only=True, driver="gv", check_finite=False)
+            values = scipy.linalg.eigh(
+                a.covariance, b.covariance, type=2, eigvals_only=True, driver="gv", check_finite=False
+            )
             return float(np.sqrt(np.maximum(values, 0)).sum())
         except np.linalg.LinAlgError:
             pass  # S2 is singular: a constant feature
-    return float(scipy.linalg.svdvals(a.root() @ b.root().T, check_finite=False).sum())
+    if _few(small, large):
+        product = np.concatenate([small.factor @ part.T for part in large.centred()], axis=1) / np.sqrt(len(large) - 1)
+    else:
+        product = small.factor @ large.factor.T
+    return float(scipy.linalg.svdvals(product, check_finite=False).sum())
+
+
+def _few(small: Statistics, large: Statistics) -> bool:
+    """Whether the large set's features take fewer operations as a factor than a root of its covariance."""
+    n, m, d = len(small), len(large), len(small.mean)
+    return n * m * (2 * d + 4 * n) < m * d**2 + 10 * d**3

@@ -16,9 +16,9 @@ from rtm.metrics.features import Extractor, extract
 from rtm.models.drawing import draw, draw_many, latents, load_generator
 from rtm.models.sampling import evaluation_seed
 
-SAMPLES = {32: 4096}  # by the largest resolution at which a sheet of so many can be read
+SAMPLES = {32: 4096}  # largest resolution: number of samples that can still be seen on one sheet
 FEW_SAMPLES = 64
-POOL = 10_000  # samples among which neighbours are looked for, at most
+POOL = 10_000  # samples that neighbours are chosen from, at most
 QUERIES, NEIGHBOURS = 16, 8
 STRIPS, FRAMES = 6, 15
 

@@ -1,17 +1,16 @@
 """Images of any origin for `rtm evaluate`: a folder, or an array in .npy or .npz, read a batch at a time."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from rtm.core.errors import UserError
 from rtm.core.files import reading
-from rtm.data.datasets import IMAGE_SUFFIXES
+from rtm.data.pictures import SUFFIXES, open_image
+
+REMEDY = "make this image again or remove it"
 
 
 class Pictures(Protocol):
@@ -40,10 +39,10 @@ class _Folder:
     """
 
     def __init__(self, folder: Path) -> None:
-        found = (path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+        found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
         self.paths = sorted(path for path in found if not _is_hidden(path.relative_to(folder)))
         if not self.paths:
-            raise UserError(f"{folder} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}).")
+            raise UserError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))}).")
         first, (width, height) = self.paths[0].name, _header(self.paths[0])
         for path in self.paths:
             if (size := _header(path)) != (width, height):
@@ -61,7 +60,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _header(path: Path) -> tuple[int, int]:
-    with _open(path) as image:
+    with open_image(path, str(path), REMEDY) as image:
         mode, size = image.mode, image.size
     if mode != "RGB":
         raise UserError(f"{path} is of mode {mode}, not RGB; convert all images to 8-bit RGB.")
@@ -69,14 +68,8 @@ def _header(path: Path) -> tuple[int, int]:
 
 
 def _pixels(path: Path) -> NDArray[np.uint8]:
-    with _open(path) as image:
+    with open_image(path, str(path), REMEDY) as image:
         return np.asarray(image)
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[Image.Image]:
-    with reading(path, "make this image again or remove it"), Image.open(path) as image:
-        yield image
 
 
 def _array(path: Path) -> NDArray[np.generic]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rtm.core import distances
+from rtm.core.devices import best_device
 from rtm.core.distances import Floats, Ints, Matrix, Pairs, Points
 from rtm.core.errors import UserError
 from rtm.core.progress import Report, progress
@@ -53,7 +54,7 @@ def membership(
     """The decisions behind `prdc`, one by one."""
     arrays = [distances.as_array(real, "real"), distances.as_array(fake, "fake")]
     _check(arrays, k)
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    where = torch.device(device) if device else best_device()
     edge = distances.EDGE[where.type]
     reals, fakes = (-(-len(array) // edge) for array in arrays)
     total = reals * (reals + 1) // 2 + fakes * (fakes + 1) // 2 + reals * fakes
@@ -84,7 +85,7 @@ class _Counter:
 
 
 def smallest(rows: Ints, values: Floats, count: int, k: int) -> Floats:
-    """The k smallest values of each row, in order, (count, k); infinity where there are fewer."""
+    """The k smallest values of each row in order, (count, k); infinity where a row has fewer."""
     order, rank = distances.ranked(rows, values)
     first = order[rank < k]
     table = np.full((count, k), np.inf)
@@ -97,7 +98,7 @@ def _radii(points: Points, k: int, edge: int, count: _Counter) -> Floats:
     best = np.full((len(points), k), np.inf)  # the k smallest upper bounds so far
     kept: list[Pairs] = []  # every pair that may be nearer than the k-th of them
     pieces = distances.blocks(len(points), edge)
-    diagonal = [(i, i) for i in pieces]  # first, so that every row has a limit before the other tiles come
+    diagonal = [(i, i) for i in pieces]  # first: then every row has a limit before the other tiles
     for i, j in diagonal + list(combinations(pieces, 2)):
         kept.append(_near(points, i, j, best))
         if len(kept) > len(pieces):
@@ -116,7 +117,7 @@ def _nearer(pairs: Pairs, best: Floats) -> Pairs:
 
 
 def _near(points: Points, i: slice, j: slice, best: Floats) -> Pairs:
-    """The pairs of a tile, both ways round, that may be among the k nearest of their row; updates `best`."""
+    """The pairs of a tile, in both orders, that may be among the k nearest of their row; updates `best`."""
     k = best.shape[1]
     values = distances.tile(points, points, i, j)
     limit = best[:, -1].copy()
@@ -174,7 +175,7 @@ def _reach(points: Points, radii: Floats, strict: bool) -> Tensor:
 
 
 def _settled(real: Points, fake: Points, pairs: Pairs, real_radii: Floats, fake_radii: Floats) -> Pairs:
-    """Sharpen the pairs whose enclosure holds a radius, until none is left in doubt."""
+    """Compute pairs more exactly while a radius lies within their enclosure, until every decision is certain."""
     many = 1 + len(np.unique(pairs.rows)) * len(np.unique(pairs.cols)) // 64
     for sharpen in (distances.refine, distances.exact):
         open_ = np.zeros(len(pairs.rows), bool)

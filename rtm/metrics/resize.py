@@ -1,4 +1,4 @@
-"""How images come to the size a network takes: every way is linear and separable, so two matrix products do it."""
+"""Resizing to a network's input size. Every way is linear and separable, so that two matrix products do it."""
 
 from functools import lru_cache
 

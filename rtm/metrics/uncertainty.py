@@ -19,7 +19,7 @@ Draw = Callable[[NDArray[np.int64]], float]  # indices with repetition to a metr
 
 def check_resamples(resamples: int) -> None:
     if resamples and resamples < FEWEST:
-        raise UserError(f"Intervals from {resamples} resamples say nothing; ask for {FEWEST} or more (--bootstrap).")
+        raise UserError(f"Intervals from {resamples} resamples are too rough; ask for {FEWEST} or more (--bootstrap).")
 
 
 def bootstrap(

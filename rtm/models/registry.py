@@ -19,6 +19,20 @@ GENERATORS = {
     "stylegan2": "rtm.models.stylegan2.generator:build_generator",
 }
 
+# a choice in params/ and the definition that it does not use: a change of that definition leaves its results fresh
+UNUSED = {
+    ("mapper", "mixer"): "rtm.models.mappers:Attention",
+    ("decoder", "residual"): "rtm.models.decoders:ConvNeXtBranch",
+    ("decoder", "convnext"): "rtm.models.decoders:ResidualBranch",
+}
+
+
+def unused(experiment: Experiment) -> tuple[str, ...]:
+    """What a generator's code mentions and its parameters do not select."""
+    chosen = {"mapper": experiment.mapper, "decoder": experiment.decoder}
+    blocks = ((part, getattr(config, "block", None)) for part, config in chosen.items())
+    return tuple(UNUSED[block] for block in blocks if block in UNUSED)
+
 
 def mapper_class(mapper: Mapper) -> str:
     return MAPPERS.get(mapper.kind, mapper.kind)

@@ -1,14 +1,22 @@
-"""dvc.yaml from params/: `rtm lineage dvc` writes it, and every DVC stage refuses to run while it is out of date.
+"""dvc.yaml from params/: `rtm lineage dvc` writes it, and DVC refuses to run anything while it is out of date.
 
-An experiment needs no new text here (DVC's foreach follows params/), but DVC cannot read from params/ which
-experiments a table names, nor from rtm/ which modules a stage runs.
+DVC records, the receipts decide. Each stage depends on one small file: a hash of the parameters and the code of every
+job behind the stage. The first stage writes these files, so DVC calls a stage only if something behind it changed.
+The stage's command then asks the receipts, and makes what is stale through Snakemake.
+
+The demo's stages are always there. Of the paper dvc.yaml has the stages that are made: DVC lists every output of a
+stage that never ran, in `dvc status`, `dvc pull` and `dvc metrics diff`.
 """
 
+import hashlib
+import json
 import re
-from collections import Counter
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -16,166 +24,221 @@ from rtm.config import Config, load
 from rtm.config.loading import PARAMS
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
-from rtm.lineage.fingerprint import PACKAGE, source_files
+from rtm.lineage.fingerprint import present
 from rtm.lineage.job import Job, Stage
 from rtm.pipeline.graph import jobs
 
 FILE = Path("dvc.yaml")
-SEVERAL = 2
+FINGERPRINTS = Path("lineage/fingerprints")
 SCALES = ("demo", "paper")  # in the order in which `dvc repro` goes through them; smoke is the tests'
 HEADER = """\
-# Written by `rtm lineage dvc` from params/ and rtm/: change those, then run it.
+# Written by `rtm lineage dvc` from params/ and receipts: the demo, and what is made of the paper.
 #
-# Each command asks the receipts in lineage/ first: DVC, which compares bytes, may call a stage that is fresh, and then
-# records it without running anything. Stale jobs run through Snakemake; SNAKEMAKE_PROFILE=slurm submits them.
+# Each command asks the receipts in lineage/ first: what is fresh is recorded without running anything. Stale jobs run
+# through Snakemake; SNAKEMAKE_PROFILE=slurm submits them.
 """
 SWEPT = ("fid", "precision", "recall")
+MEASURED = (Stage.TRAIN, Stage.EVALUATE, Stage.LATENCY, Stage.SUMMARY)
 Stanza = dict[str, Any]  # of dvc.yaml
 
 
-def render() -> str:
-    stages: dict[str, Stanza] = {}
-    files: list[str] = []
+class Listing(NamedTuple):
+    """The stages of the paper in dvc.yaml: some by name, or all of them, those of new experiments too."""
+
+    names: frozenset[str] = frozenset()
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class DvcStage:
+    name: str  # as DVC calls it: train@cifar10_imle_rtm
+    jobs: tuple[Job, ...]  # whose results it records
+    stanza: Stanza  # the same for all experiments, with ${key} for the name
+
+    def behind(self) -> dict[str, Job]:
+        return {before.id: before for job in self.jobs for before in job.upstream()}
+
+    def fingerprint(self) -> str:
+        """A hash of all parameters and code behind the stage. Results count through DVC's own dependencies."""
+        facts = {key: [job.params, present().root(job.entries)] for key, job in self.behind().items()}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def is_made(self) -> bool:
+        return all(job.receipt.exists() for job in self.jobs)
+
+    def needs(self) -> set[str]:
+        """The stages whose results it reads."""
+        experiments = {f"train@{job.subject.experiment}" for job in self.behind().values() if job.stage is Stage.TRAIN}
+        return experiments | {"foreign" for job in self.behind().values() if job.stage is Stage.FOREIGN}
+
+
+def render(listing: Listing) -> str:
+    """The text of dvc.yaml."""
+    stages: dict[str, Stanza] = {"fingerprints": _fingerprints()}
+    files: list[Path] = []
     plots: list[Stanza] = []
-    for scale in SCALES:
-        config = load(scale)
-        files += map(str, _files_of(config.scale.experiments))
-        plots += _sweeps(config)
-        stages |= _Stages(config).stages()
+    for scale in _scales():
+        chosen = scale.chosen(listing)
+        plots += scale.sweeps(chosen)
+        stages |= scale.stanzas(chosen, listing)
+        files += _files_of(scale.config.scale.experiments) if scale.is_whole(listing) else []
     texts = [_dumped({name: stage}, indent=2) for name, stage in stages.items()]
-    shown = {"params": list(map(str, _files_of("datasets", "protocols", "published")))}  # by `dvc params diff`
-    head = HEADER + _dumped({"vars": files}) + _dumped(shown) + _dumped({"plots": plots})
+    shown = {"params": list(map(str, sorted(PARAMS.glob("*.yaml"))))}  # by `dvc params diff`
+    head = HEADER + _dumped({"vars": list(map(str, files))}) + _dumped(shown) + _dumped({"plots": plots})
     return head + "\nstages:\n" + "\n".join(texts)
 
 
-def write() -> None:
-    write_text(FILE, render())
+def listed() -> Listing:
+    """The stages that dvc.yaml has now; none if it cannot be read."""
+    names: set[str] = set()
+    with suppress(OSError, yaml.YAMLError, AttributeError):
+        for name, stage in yaml.safe_load(FILE.read_text())["stages"].items():
+            each = stage.get("foreach")
+            if name == "train" and isinstance(each, str):
+                return Listing(whole=True)
+            names |= {f"{name}@{key}" for key in each} if isinstance(each, dict) else {name}
+    return Listing(frozenset(names))
+
+
+def write(whole: bool = False) -> None:
+    """List what is listed and what was made since, or the whole paper."""
+    before = listed()
+    made = {stage.name for scale in _scales() for stage in scale.stages() if stage.is_made()}
+    write_text(FILE, render(Listing(before.names | made, whole or before.whole)))
 
 
 def check() -> None:
-    if not FILE.exists() or FILE.read_text() != render():
-        raise UserError(f"{FILE} is older than params/ or rtm/; write it anew with `rtm lineage dvc`.")
+    if not FILE.exists() or FILE.read_text() != render(listed()):
+        raise UserError(f"{FILE} is older than params/; write it anew with `rtm lineage dvc`.")
 
 
-def _sweeps(config: Config) -> list[Stanza]:
-    """Quality and coverage against H, a plot for each experiment, protocol and metric."""
-    layout, swept = config.layout, [experiment for experiment in config.experiments.values() if experiment.sweep]
-    return [
-        {
-            f"{experiment.name}: {protocol}.{metric} against H": {
-                "x": "H",
-                "y": {str(layout.sweep(experiment.name)): column},
-            }
-        }
-        for experiment in swept
-        for protocol in experiment.recipe.evaluation.protocols
-        for metric in SWEPT
-        for column in [f"{protocol}.{metric}"]
-    ]
+def write_fingerprints() -> None:
+    """A file for every stage, listed or not: they follow from params/ and rtm/ alone."""
+    check()
+    shutil.rmtree(FINGERPRINTS, ignore_errors=True)
+    for stage in (stage for scale in _scales() for stage in scale.stages()):
+        write_text(FINGERPRINTS / stage.name, f"{stage.fingerprint()}\n")
 
 
-class _Stages:
+def _fingerprints() -> Stanza:
+    return _texts("rtm lineage fingerprints", ["params", "rtm"], outs=[str(FINGERPRINTS)])
+
+
+def _scales() -> list["_Scale"]:
+    configs = {name: load(name) for name in SCALES}
+    graphs = {name: list(jobs(config).values()) for name, config in configs.items()}
+    in_git = {before.id for job in graphs["paper"] if job.subject.experiment for before in job.upstream()}
+    return [_Scale(configs[name], graphs[name], in_git) for name in SCALES]
+
+
+class _Scale:
     """The stages of one scale."""
 
-    def __init__(self, config: Config) -> None:
-        self.config, self.layout = config, config.layout
-        self.jobs = list(jobs(config).values())
+    def __init__(self, config: Config, graph: list[Job], in_git: set[str]) -> None:
+        self.config, self.layout, self.jobs = config, config.layout, graph
         self.root = f"{config.scale.root}/" if config.scale.root else ""
         self.prefix = f"{config.scale.root}_" if config.scale.root else ""
-        self.cached = bool(config.scale.root)  # git keeps the results of the paper alone
+        self.cached = bool(config.scale.root)  # git keeps results and receipts of the paper alone
+        self.shared = self._shared(in_git)
 
-    def stages(self) -> dict[str, Stanza]:
-        stages = {"train": self.train(), "evaluate": self.evaluate(), "gallery": self.gallery()}
-        stages |= {"foreign": self.foreign()} if self.of("foreign") else {}
-        stages |= {job.name: self.table(job) for job in self.of("table")}
-        stages |= {"figures": self.figures()} if self.of("figure") else {}
-        named = {f"{self.prefix}{name}": stage for name, stage in stages.items()}
-        return named | ({self.config.scale.root: self.whole()} if self.config.scale.root else {})
+    def _shared(self, in_git: set[str]) -> list[Job]:
+        """The jobs outside of the scale's folder whose receipts git does not keep: the embedded digits."""
+        behind = {before.id: before for job in self.jobs if job.subject.experiment for before in job.upstream()}
+        return [job for name, job in behind.items() if self.root and job.root != self.root and name not in in_git]
 
-    def of(self, *stages: str) -> list[Job]:
+    def is_whole(self, listing: Listing) -> bool:
+        return self.cached or listing.whole
+
+    def chosen(self, listing: Listing) -> list[DvcStage]:
+        every = list(self.stages())
+        if self.is_whole(listing):
+            return every
+        some = [stage for stage in every if stage.name in listing.names]
+        names = {name for stage in some for name in (stage.name, *stage.needs())}
+        return [stage for stage in every if stage.name in names]
+
+    def stanzas(self, chosen: list[DvcStage], listing: Listing) -> dict[str, Stanza]:
+        stanzas: dict[str, Stanza] = {}
+        for stage in chosen:
+            group, _, key = stage.name.partition("@")
+            if not key:
+                stanzas[group] = stage.stanza
+            elif self.is_whole(listing):
+                stanzas[group] = {"foreach": f"${{{self.config.scale.experiments}}}", "do": stage.stanza}
+            else:
+                stanzas.setdefault(group, {"foreach": {}, "do": stage.stanza})["foreach"][key] = _Flow()
+        return stanzas | ({self.config.scale.root: self.whole()} if self.root else {})
+
+    def stages(self) -> Iterator[DvcStage]:
+        if self.shared:
+            yield self.stage("shared", self.shared, self.shared_stanza())
+        for name in self.config.experiments:
+            measured = [job for job in self.jobs if job.subject.experiment == name and job.stage in MEASURED]
+            yield self.stage(f"train@{name}", measured, self.train())
+        if foreign := self.of(Stage.FOREIGN):
+            yield self.stage("foreign", foreign, self.foreign(foreign))
+        for job in self.of(Stage.TABLE):
+            yield self.stage(job.name, [job], self.table(job))
+        if figures := self.of(Stage.FIGURE):
+            yield self.stage("figures", [*figures, *_galleries(figures)], self.figures(figures))
+
+    def stage(self, name: str, behind: Iterable[Job], stanza: Stanza) -> DvcStage:
+        return DvcStage(f"{self.prefix}{name}", tuple(behind), stanza)
+
+    def of(self, *stages: Stage) -> list[Job]:
         return [job for job in self.jobs if job.stage in stages]
 
+    def value(self, name: str) -> Path:
+        """The file that a stage depends on."""
+        return FINGERPRINTS / f"{self.prefix}{name}"
+
+    def shared_stanza(self) -> Stanza:
+        """The receipts alone: data.dvc has the images, and nobody keeps weights and features."""
+        targets = " ".join(job.id for job in self.shared)
+        return _texts(f"rtm lineage run {targets}", [self.value("shared")], outs=self.outs(_receipts(self.shared)))
+
     def train(self) -> Stanza:
-        key = "${key}"
-        selects = any("selection" in job.params for job in self.of("train"))
-        return self.each(
-            cmd=f"rtm lineage run {self.root}train/{key}",
-            deps=[*_code(self.of("train")), *_files_of("datasets", "decoders", *(["protocols"] if selects else []))],
-            params=self.params("recipes.${item.recipe}", "mappers.${item.mapper}"),
-            outs=[
-                self.out(self.layout.checkpoint(key, 0).parent, cache=True),
-                self.out(self.layout.receipt("train", key).with_suffix("")),
-            ],
-            plots=[self.out(self.layout.curve(key, 0).parent, x="step", y="loss")],
-        )
-
-    def evaluate(self) -> Stanza:
-        key, receipt = "${key}", self.layout.receipt
-        common = sorted(set.intersection(*self.protocols()))
-        kept = [*(self.layout.metrics(key, protocol, 0).parent for protocol in common), self.layout.latency(key)]
-        kept.append(self.layout.sweep(key))
-        receipts = [receipt("evaluate", key).with_suffix(""), receipt("latency", key), receipt("summary", key)]
-        return self.each(
-            cmd=f"rtm lineage run {self.root}summary/{key}",
-            deps=[
-                *_code(self.of("reference", "sample", "evaluate", "latency", "summary")),
-                *_files_of("protocols"),
-                self.layout.checkpoint(key, 0).parent,
-            ],
-            params=self.params("recipes.${item.recipe}"),
-            outs=[self.out(path) for path in [*(kept if self.cached else []), *receipts]],  # git keeps the paper's
-            metrics=[self.out(self.layout.summary(key))],
-        )
-
-    def gallery(self) -> Stanza:
-        key = "${key}"
-        return self.each(
-            cmd=f"rtm lineage run {self.root}gallery/{key}",
-            deps=[*_code(self.of("gallery")), *_files_of("protocols"), self.layout.checkpoint(key, 0).parent],
-            params=self.params(),
-            outs=[
-                self.out(self.layout.gallery(key, 0).parent, cache=True),
-                self.out(self.layout.receipt("gallery", key).with_suffix("")),
-            ],
+        """An experiment, from training to summary: the receipts tell apart what of it must run."""
+        key, layout = "${key}", self.layout
+        outs = [self.out(layout.checkpoint(key, 0).parent, cache=True)]
+        if self.cached:
+            common = sorted(set.intersection(*self.protocols()))
+            results = [layout.metrics(key, protocol, 0).parent for protocol in common]
+            folders = [layout.receipt(stage, key).with_suffix("") for stage in (Stage.TRAIN, Stage.EVALUATE)]
+            receipts = [layout.receipt(stage, key) for stage in (Stage.LATENCY, Stage.SUMMARY)]
+            outs += self.outs([*results, layout.latency(key), layout.sweep(key), *folders, *receipts])
+        return _texts(
+            f"rtm lineage run {self.root}train/{key} {self.root}summary/{key}",
+            [self.value(f"train@{key}"), *_receipts(self.shared[:1])],  # one is enough for the order of the stages
+            outs=outs,
+            metrics=[self.out(layout.summary(key))],
+            plots=[self.out(layout.curve(key, 0).parent, x="step", y="loss")],
         )
 
     def protocols(self) -> list[set[str]]:
         return [set(experiment.recipe.evaluation.protocols) for experiment in self.config.experiments.values()]
 
-    def each(self, **stage: Any) -> Stanza:
-        """A stage for every experiment of params/."""
-        return {"foreach": f"${{{self.config.scale.experiments}}}", "do": _texts(**stage)}
-
-    def params(self, *keys: str) -> list[dict[str, list[str]]]:
-        """The experiment's entry and what else its stages read by name."""
-        overrides = [f"scales.{self.config.scale_name}.overrides"] if self.config.scale.overrides else []
-        return _params(f"{self.config.scale.experiments}.${{key}}", *keys, *overrides)
-
     def table(self, job: Job) -> Stanza:
-        kept = job.outputs if self.cached else job.outputs[:1]  # git keeps the others, and the receipt tells them
-        return _texts(
-            cmd=f"rtm lineage run {job.id}",
-            deps=[*_code([job]), *_files_of("protocols", "published"), *self.results([job])],
-            params=_params(f"tables.{job.name}"),
-            outs=[self.out(path) for path in (*kept, job.receipt)],
-        )
+        kept = [*job.outputs, job.receipt] if self.cached else job.outputs[:1]  # git keeps the others
+        deps = [self.value(job.name), *self.results([job])]
+        return _texts(f"rtm lineage run {job.id}", deps, outs=self.outs(kept))
 
-    def foreign(self) -> Stanza:
+    def foreign(self, measured: list[Job]) -> Stanza:
         """All images of others in one stage: Snakemake measures those that are stale."""
-        measured = self.of("foreign")
-        return _texts(
-            cmd=f"rtm lineage run {self.root}foreign",
-            deps=[*_code(measured), *_files_of("foreign", "protocols", "datasets")],
-            outs=[self.out(path) for job in measured for path in (*job.outputs, job.receipt)],
-        )
+        kept = [path for job in measured for path in (*job.outputs, *_receipts([job] if self.cached else []))]
+        return _texts(f"rtm lineage run {self.root}foreign", [self.value("foreign")], outs=self.outs(kept))
 
-    def figures(self) -> Stanza:
-        """All figures in one stage: Snakemake draws those that are stale."""
-        figures = self.of("figure")
+    def figures(self, figures: list[Job]) -> Stanza:
+        """All figures and the galleries that they show in one stage: Snakemake draws those that are stale."""
+        galleries = _galleries(figures)
+        receipts = [figures[0].receipt.parent, *(job.receipt.parent for job in galleries)] if self.cached else []
         return _texts(
-            cmd=f"rtm lineage run {self.root}figure",
-            deps=[*_code(figures), *_files_of("figures", "tables", "published"), *self.results(figures)],
-            outs=[self.out(figures[0].outputs[0].parent), self.out(figures[0].receipt.parent)],
+            f"rtm lineage run {' '.join([f'{self.root}figure', *(job.id for job in galleries)])}",
+            [self.value("figures"), *self.results(figures)],
+            outs=[
+                *(self.out(job.outputs[0].parent, cache=True) for job in galleries),
+                *self.outs([figures[0].outputs[0].parent, *receipts]),
+            ],
         )
 
     def results(self, reports: Iterable[Job]) -> list[Path]:
@@ -183,18 +246,33 @@ class _Stages:
         return sorted({self.result(before) for job in reports for before in job.inputs})
 
     def result(self, job: Job) -> Path:
-        experiment = str(job.subject.experiment)
-        if job.stage is Stage.FOREIGN:
-            return job.outputs[0]
-        folders = {Stage.TRAIN: self.layout.curve(experiment, 0).parent, Stage.GALLERY: job.outputs[0].parent}
-        return folders.get(job.stage, self.layout.summary(experiment))
+        return job.outputs[0] if job.stage is Stage.FOREIGN else self.layout.summary(str(job.subject.experiment))
 
     def whole(self) -> Stanza:
-        """All reports of the scale at once, by its name."""
-        tables, figures = self.of("table"), self.of("figure")
+        """All reports of the scale at once, by its name. The definitions behind all receipts are its own output."""
+        tables, figures = self.of(Stage.TABLE), self.of(Stage.FIGURE)
         made = [job.outputs[0] for job in tables] + [job.outputs[0].parent for job in figures[:1]]
         stages = " ".join(f"{self.root}{stage}" for stage, of in (("table", tables), ("figure", figures)) if of)
-        return _texts(cmd=f"rtm lineage verify {stages}", deps=made)
+        return _texts(f"rtm lineage verify {stages}", made, outs=self.outs([self.layout.code("").parent]))
+
+    def sweeps(self, chosen: list[DvcStage]) -> list[Stanza]:
+        """Quality and coverage against H, a plot for each experiment, protocol and metric."""
+        names = {stage.name.partition("@")[2] for stage in chosen}
+        swept = [each for each in self.config.experiments.values() if each.sweep and each.name in names]
+        return [
+            {
+                f"{experiment.name}: {protocol}.{metric} against H": {
+                    "x": "H",
+                    "y": {str(self.layout.sweep(experiment.name)): f"{protocol}.{metric}"},
+                }
+            }
+            for experiment in swept
+            for protocol in experiment.recipe.evaluation.protocols
+            for metric in SWEPT
+        ]
+
+    def outs(self, paths: Iterable[Path]) -> list[dict[str, "_Flow"]]:
+        return [self.out(path) for path in paths]
 
     def out(self, path: Path, cache: bool | None = None, **plot: str) -> dict[str, "_Flow"]:
         """An output that DVC never deletes before a stage; in its cache, or in git."""
@@ -219,31 +297,20 @@ def _dumped(value: Any, indent: int = 0) -> str:
     return "".join(" " * indent + line for line in text.splitlines(keepends=True))
 
 
-def _texts(deps: Iterable[Path], **stage: Any) -> Stanza:
-    return {"cmd": stage.pop("cmd"), "deps": list(map(str, deps)), **stage}
+def _texts(cmd: str, deps: Iterable[Path | str], **stage: Any) -> Stanza:
+    return {"cmd": cmd, "deps": list(map(str, deps)), **stage}
 
 
-def _code(made: Iterable[Job]) -> list[Path]:
-    """The modules that the jobs run; a package by its folder where they run most of it."""
-    files = {path for entries in {job.entries for job in made} for path in source_files(entries)}
-    used = Counter(Path(*path.parts[:2]) for path in files)
-    most = {folder for folder, number in used.items() if number > max(SEVERAL, _modules(folder) / 2)}
-    return sorted({next((folder for folder in path.parents if folder in most), path) for path in files})
+def _receipts(made: Iterable[Job]) -> list[Path]:
+    return [job.receipt for job in made]
 
 
-def _modules(folder: Path) -> int:
-    return len(list((PACKAGE.parent / folder).glob("*.py")))
-
-
-def _params(*keys: str) -> list[dict[str, list[str]]]:
-    files: dict[str, list[str]] = {}
-    for key in keys:
-        (file,) = _files_of(key.split(".")[0])
-        files.setdefault(str(file), []).append(key)
-    return [{file: read} for file, read in files.items()]
+def _galleries(figures: Iterable[Job]) -> list[Job]:
+    """The galleries that figures show."""
+    shown = {job.id: job for figure in figures for job in figure.inputs if job.stage is Stage.GALLERY}
+    return list(shown.values())
 
 
 def _files_of(*sections: str) -> list[Path]:
-    """The files of sections that stages read whole: DVC hashes a file once, and parses parameters for every stage."""
     texts = {path: path.read_text() for path in sorted(PARAMS.glob("*.yaml"))}
     return [path for path, text in texts.items() if any(re.search(rf"^{name}:", text, re.M) for name in sections)]

@@ -16,7 +16,7 @@ from rtm.config.reports import Figure, Table
 from rtm.core.errors import UserError
 from rtm.lineage.job import Job, Keeper, Stage, Subject
 from rtm.methods.registry import method_class
-from rtm.models.registry import generator_builder, mapper_class
+from rtm.models.registry import generator_builder, mapper_class, unused
 
 NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, where its name differs
 TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
@@ -43,6 +43,15 @@ def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
             if known.params != job.params:
                 raise UserError(f"{folder}/scales.yaml: {scale} changes {job.id}, which it shares; set its `shared`.")
     return merged
+
+
+def jobs_named(targets: Iterable[str], folder: Path | str = PARAMS) -> dict[str, Job]:
+    """The jobs of the scales that targets are of, by id: the first folder of a target names its scale."""
+    paper = load("paper", folder)
+    named = {scale.root: name for name, scale in paper.params.scales.items()}
+    scales = {named.get(target.split("/")[0], "paper") for target in targets}
+    graphs = (jobs(paper if scale == "paper" else load(scale, folder)) for scale in sorted(scales))
+    return {job.id: job for graph in graphs for job in graph.values()}
 
 
 def find(graph: Mapping[str, Job], target: str) -> list[Job]:
@@ -159,9 +168,12 @@ class _Builder:
     def dataset(self, name: str) -> Job:
         dataset, images = self.config.params.datasets[name], self.layout.images(name)
         outputs = [images, images.with_name("labels.npy")] if dataset.classes else [images]
+        test = self.layout.test_images(name)
+        aside = (test, test.with_name("test_labels.npy")) if dataset.test else ()
         read = dataset.model_dump(mode="json", exclude={"title", "sources", "licence", "citation"})
         subject, entries = Subject(dataset=name), ("rtm.data.prepare:prepare",)
-        return self.add(Stage.FETCH, subject, read, entries, [], outputs, keeper="dvc", shared=True)
+        made = [*outputs, *aside]
+        return self.add(Stage.FETCH, subject, read, entries, [], made, keeper="dvc", shared=True, volatile=aside)
 
     def network(self, name: str) -> Job:
         file = NETWORKS.get(name, name)
@@ -350,7 +362,8 @@ def _measuring(experiment: Experiment) -> Resources:
 
 def _generator(experiment: Experiment) -> tuple[str, ...]:
     """The code that a generator is built from, as far as it is ours."""
-    return generator_builder(experiment), *_ours(mapper_class(experiment.mapper))
+    left_out = (f"!{name}" for name in unused(experiment))
+    return generator_builder(experiment), *_ours(mapper_class(experiment.mapper)), *left_out
 
 
 def _ours(name: str) -> tuple[str, ...]:

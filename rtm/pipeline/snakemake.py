@@ -21,6 +21,7 @@ from rtm.core.errors import UserError
 from rtm.core.files import unprotect
 from rtm.lineage.job import Job, Stage, Subject
 from rtm.lineage.receipts import Ledger, State, refuse_lost, unsigned
+from rtm.lineage.store import SWITCH, Store
 from rtm.pipeline.devices import check_devices
 from rtm.pipeline.graph import LIGHT, every_job
 from rtm.pipeline.slurm import Queued, comment, keep_polling, queued, refuse_impossible
@@ -39,6 +40,10 @@ class Plan:
         self.graph, self.ledger = every_job(), Ledger()
         self.workflow, self.ancient, self.site = workflow, ancient, site  # the last from a profile's `config`
         self.mark: Path | None = None
+        self.store = Store(self.ledger)
+        self.asked: set[str] = set()  # jobs that the store was asked for
+        self.served = 0
+        self.coming: set[str] = set()  # in a dry run: files that would come from it
         self.redone: dict[str, float] = {}  # finished trainings that would run again, with their hours
         atexit.register(self.ledger.hashes.save)
         keep_polling()
@@ -55,7 +60,10 @@ class Plan:
         def files(wildcards: Wildcards) -> Files:
             self._check_triggers()
             job = self.job(rule, wildcards)
-            state, inputs = self.ledger.state(job), _by_stage(job)
+            self._ask_store(job)
+            if self.ledger.state(job) is State.ABSENT and not any(path.exists() for path in job.outputs):
+                self._serve(job)
+            state, inputs = self.ledger.state(job), self._by_stage(job)
             if state is State.FRESH:
                 present = {name: [path for path in paths if Path(path).exists()] for name, paths in inputs.items()}
                 return self._ancient(present)
@@ -147,6 +155,51 @@ class Plan:
         }
         return {**patterns, "root": _one_of(job.root for job in self.graph.values()), "seed": "[0-9]+"}
 
+    def _by_stage(self, job: Job) -> Files:
+        files: Files = {}
+        for before, path in job.reads():
+            if str(path) not in self.coming:
+                files.setdefault(before.stage, []).append(str(path))
+        return files
+
+    def _ask_store(self, job: Job) -> None:
+        """Have the store's results in place of all stale jobs up to this one, inputs first: they decide on the rest."""
+        if job.id in self.asked or self.ledger.state(job) is not State.STALE:
+            return
+        self.asked.add(job.id)
+        for before in job.inputs:
+            self._ask_store(before)
+        if self.ledger.state(job) is State.STALE:
+            self._serve(job)
+
+    def _serve(self, job: Job) -> bool:
+        """Bring a job's result from the store, or plan as if it were brought in a dry run."""
+        if not self.workflow.is_main_process or self.ledger.state(job) not in (State.STALE, State.ABSENT):
+            return False
+        found, runs = self.store.find(job), self._starts_jobs()
+        if found is None or (runs and not self.store.bring(job, found)):
+            return False
+        self.ledger.assume(job, found.receipt)
+        if not runs:
+            self.coming |= {str(path) for path in job.outputs if not path.exists()}
+            self._count_coming()
+        print(f"{job.id} {'comes' if runs else 'would come'} from the store, {found}.", file=sys.stderr)
+        return True
+
+    def _starts_jobs(self) -> bool:
+        """Whether this is no dry run and the like; the jobs that it starts need not ask the store again."""
+        plugin = self.workflow.executor_plugin
+        if plugin is None or plugin.common_settings.dryrun_exec or plugin.common_settings.touch_exec:
+            return False
+        os.environ.setdefault(SWITCH, "asked")
+        return True
+
+    def _count_coming(self) -> None:
+        """At the end of a dry run, below Snakemake's list."""
+        self.served += 1
+        if self.served == 1:
+            atexit.register(lambda: print(f"{self.served} {_results(self.served)} would come from the store."))
+
     def _ancient(self, files: Files) -> Files:
         return {name: [self.ancient(path) for path in paths] for name, paths in files.items()}
 
@@ -163,7 +216,7 @@ class Plan:
         for before, path in job.reads():
             if before.temporary:
                 self._refuse_lost(before)
-            elif not path.exists() or self.ledger.state(before) is State.CHANGED:
+            elif not (path.exists() or self._serve(before)) or self.ledger.state(before) is State.CHANGED:
                 refuse_lost(self.ledger, before)
 
     def _redo(self, job: Job) -> None:
@@ -248,6 +301,10 @@ def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], File
     return checked
 
 
+def _results(number: int) -> str:
+    return "result" if number == 1 else "results"
+
+
 def hours_of(receipt: Mapping[str, Any]) -> float:
     """What a result cost: GPU-hours, or hours where no GPU was used."""
     made = receipt["made"]
@@ -264,13 +321,6 @@ def _limit(allowed: str) -> float:
 def _few(reasons: list[str], job: Job, most: int = 3) -> str:
     more = [f"{len(reasons) - most} more, see `rtm lineage why {job.id}`"] if len(reasons) > most else []
     return "; ".join(reasons[:most] + more)
-
-
-def _by_stage(job: Job) -> Files:
-    files: Files = {}
-    for before, path in job.reads():
-        files.setdefault(before.stage, []).append(str(path))
-    return files
 
 
 def _one_of(names: Iterable[str]) -> str:

@@ -19,7 +19,8 @@ from rtm.core.files import room
 from rtm.core.layout import Layout, saved_states
 from rtm.data.datasets import Images
 from rtm.lineage.job import Job
-from rtm.lineage.receipts import Ledger, recorded
+from rtm.lineage.receipts import Ledger
+from rtm.lineage.store import kept, served
 from rtm.methods.base import Setting
 from rtm.methods.registry import build_method
 from rtm.pipeline.devices import check_devices
@@ -37,6 +38,8 @@ def train_experiment(config: Config, layout: Layout, experiment: Experiment, see
     ledger = Ledger()
     if not is_part and ledger.fresh(job):  # Snakemake forces a job if it did not see its last attempt end
         print(f"{job.id} is finished; there is nothing to do.")
+        return
+    if not is_part and served(job):
         return
     use_gpus = check_devices(experiment.name, resources, job.outputs[0])
     if not is_part:
@@ -102,7 +105,7 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
     if distributed.rank() != 0:  # the first process locks, saves and writes the receipt for all
         Run(build_method(setting), setting, layout.run(experiment.name, Ledger().fingerprint(job))).train()
         return
-    with recorded(job) as recording:
+    with kept(job) as recording:
         folder = layout.run(experiment.name, recording.fingerprint)
         gpus = experiment.recipe.resources.gpus
         with room(folder, _last_save(folder)), training(folder, experiment.name, seed, gpus) as check_owner:

@@ -29,8 +29,8 @@ def report_unfinished(ledger: Ledger, job: Job) -> None:
         begun = _begun(folder)
         reasons = [each for part in ledger.differences(job, begun).values() for each in part] if begun else []
         print(
-            f"{folder} holds an unfinished training of this seed at step {_step(folder)}, which is not resumed because "
-            f"{'; '.join(reasons) or _unnamed(begun)}. After a refactoring that keeps the results, "
+            f"{folder} holds an unfinished training of this seed at step {step_of(folder)}, which is not resumed "
+            f"because {'; '.join(reasons) or _unnamed(begun)}. After a refactoring that keeps the results, "
             f"`rtm lineage accept {job.id} --reason '…'` resumes it.",
             file=sys.stderr,
         )
@@ -45,7 +45,7 @@ def resumable(ledger: Ledger, job: Job) -> Path | None:
     ]
     if not refactored:
         return None
-    folder = max(refactored, key=_step)
+    folder = max(refactored, key=step_of)
     if busy := [each for each in (folder, run_folder(ledger, job)) if is_running(each)]:
         raise UserError(f"{busy[0]} is being trained; end that training first, then accept {job.id}.")
     return folder
@@ -90,6 +90,6 @@ def _begun(folder: Path) -> JSON | None:
     return begun if begun and isinstance(begun["parts"]["code"], str) else None
 
 
-def _step(folder: Path) -> int:
+def step_of(folder: Path) -> int:
     """The last step in its log."""
     return max((row.get("step", 0) for row in log_rows(folder / "log.jsonl", TAIL)), default=0)

@@ -17,10 +17,13 @@ from rtm.core.errors import UserError
 from rtm.core.files import digest, read_json
 from rtm.core.layout import Layout
 from rtm.data.prepare import prepare
+from rtm.lineage.receipts import Ledger
+from rtm.pipeline.graph import jobs
 
 LAYOUT = Layout(Path(), Path())
 IMAGES = LAYOUT.images("shells")
 RECEIPT = LAYOUT.receipt("fetch", "shells")
+SIZE = "3 images of 256 x 256 px"
 
 
 @pytest.fixture
@@ -50,15 +53,17 @@ def test_a_person_fetches_checks_and_looks(config: Config, capsys: pytest.Captur
     assert not RECEIPT.exists()
     archive(LAYOUT.downloads(), 1, 2, 3)
     fetch(config)
-    assert capsys.readouterr().out == f"{IMAGES}: 3 x 256 px; `dvc add data/shells` versions it\n"
+    output = capsys.readouterr()
+    assert "nobody publishes a checksum of few-shot-images.zip" in output.err and "rtm data pin shells" in output.err
+    assert output.out == f"{IMAGES}: {SIZE}; version it with `dvc add data/shells`\n"
     known = {"few-shot-images.zip": digest("downloads/few-shot-images.zip"), "images.npy": digest(IMAGES)}
     assert read_json(RECEIPT)["made"]["sha256"] == known
     data_cli.data(config, LAYOUT, "check", [])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 13 and lines[-1].split() == ["shells", "good", "3", "x", "256", "px"]
+    assert len(lines) == 13 and lines[-1] == f"shells      good      {SIZE}"
     assert lines[1] == "cifar10     not here  `rtm fetch cifar10`, or `dvc pull data/cifar10`"
     data_cli.data(config, LAYOUT, "show", ["shells"])
-    told = capsys.readouterr().out
+    shown = capsys.readouterr().out
     for part in (
         "Shells (shells)",
         "3 of 256 x 256 px, RGB, 0.6 MB",
@@ -66,7 +71,7 @@ def test_a_person_fetches_checks_and_looks(config: Config, capsys: pytest.Captur
         "web images",
         "Liu et al.",
     ):
-        assert part in told
+        assert part in shown
     with Image.open(LAYOUT.contact_sheet("shells")) as sheet:
         assert sheet.size == (3 * 256 + 20, 256)
         assert sheet.getpixel((300, 100)) == (2, 2, 2)
@@ -128,7 +133,7 @@ def test_the_command_line_takes_the_words(
     for words in (["fetch", "shells", "--wait"], ["data", "show", "shells"], ["data", "check", "shells"]):
         monkeypatch.setattr("sys.argv", ["rtm", *words])
         cli.main()
-    assert capsys.readouterr().out.splitlines()[-1] == "shells      good      3 x 256 px"
+    assert capsys.readouterr().out.splitlines()[-1] == f"shells      good      {SIZE}"
 
 
 def test_what_is_asked_for_by_name_must_be_here(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,6 +150,7 @@ def test_what_is_asked_for_by_name_must_be_here(config: Config, capsys: pytest.C
     ]
 
 
+@pytest.mark.slow(seconds=6)
 def test_dvc_keeps_what_is_absent_here_and_pulls_one(tmp_path: Path) -> None:
     """Two machines with different datasets, and a store between them."""
     first = Repository(tmp_path / "first")
@@ -166,3 +172,29 @@ def test_dvc_keeps_what_is_absent_here_and_pulls_one(tmp_path: Path) -> None:
     write_folder(second.folder / "data", {"three/images.npy": b"three"})
     second.run("dvc", "add", "-q", "data/three")
     assert "nfiles: 3" in (second.folder / "data.dvc").read_text()
+
+
+def test_a_pin_is_one_line_and_leaves_the_fetch_fresh(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    before = Path("params/datasets.yaml").read_text()
+    with pytest.raises(UserError, match="fetch/shells is stale: it was never made"):
+        data_cli.data(config, LAYOUT, "pin", ["shells"])
+    archive(LAYOUT.downloads(), 1, 2, 3)
+    fetch(config)
+    data_cli.data(config, LAYOUT, "pin", ["shells"])
+    after = Path("params/datasets.yaml").read_text()
+    line = f"    sha256: {digest(IMAGES)}\n"
+    assert after.replace(line, "", 1) == before and after.count(line) == 1
+    pinned = load("paper")
+    assert pinned.params.datasets["shells"].sha256 == digest(IMAGES)
+    assert Ledger().fresh(jobs(pinned)["fetch/shells"])
+    receipt = RECEIPT.read_text()
+    data_cli.data(pinned, LAYOUT, "pin", ["shells"])  # again: nothing changes
+    assert Path("params/datasets.yaml").read_text() == after and RECEIPT.read_text() == receipt
+    RECEIPT.unlink()
+    shutil.rmtree(LAYOUT.downloads())
+    archive(LAYOUT.downloads(), 4, 5, 6)
+    with pytest.raises(UserError, match=r"images\.npy of shells came out with sha256 .* params/datasets\.yaml"):
+        fetch(pinned)
+    smoke = load("smoke")
+    with pytest.raises(UserError, match="leave --scale out"):
+        data_cli.data(smoke, smoke.layout, "pin", ["shells"])

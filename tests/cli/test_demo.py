@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support.workspace import copied, run
 
+pytestmark = pytest.mark.slow(seconds=30)
 EXPERIMENTS = ("digits_mlp8", "digits_mlp2", "digits_mlp16", "digits_rtm_h1", "digits_rtm")
 
 
@@ -19,13 +20,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_it_prints_the_tables_and_where_everything_is(demo: tuple[Path, str]) -> None:
-    folder, told = demo
-    assert max(len(line) for line in told.splitlines()) <= 80
+    folder, output = demo
+    assert max(len(line) for line in output.splitlines()) <= 80
     for part in ("Done in", "±", "Prec.", "FID", "demo/reports/tab_*", "demo/reports/figures", "metrics.json"):
-        assert part in told
+        assert part in output
     for name in ("tab_digits", "tab_digits_halt_sweep", "tab_digits_depth"):
         assert (folder / f"demo/reports/{name}.tex").exists()
-    assert told.splitlines()[-1].split()[-1] == "demo/reports/index.html"
+    assert output.splitlines()[-1].split()[-1] == "demo/reports/index.html"
 
 
 def test_the_page_has_a_chain_for_every_number(demo: tuple[Path, str]) -> None:
@@ -51,5 +52,5 @@ def test_native_h_and_the_same_h_in_the_sweep_are_the_same_number(demo: tuple[Pa
 
 
 def test_a_second_run_says_that_nothing_is_to_be_done(demo: tuple[Path, str]) -> None:
-    told = run(demo[0], "rtm", "demo")
-    assert told.startswith("Nothing is to be done") and "Prec." in told
+    output = run(demo[0], "rtm", "demo")
+    assert output.startswith("Nothing is to be done") and "Prec." in output

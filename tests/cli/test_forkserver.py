@@ -1,6 +1,7 @@
 """A warm process does what a cold one does: output, exit code, folder and environment are the caller's."""
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,19 @@ from support.workspace import copied, environment
 
 from rtm.cli.forkserver import running
 
+pytestmark = pytest.mark.slow(seconds=5)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied(tmp_path_factory.mktemp("warm"))
+
+
+@pytest.fixture(scope="module")
+def warm(folder: Path) -> Iterator[dict[str, str]]:
+    """The environment of a caller of one server, for all tests here."""
+    with running(environment(folder), folder) as given:
+        yield given
 
 
 def rtm(folder: Path, given: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -20,26 +30,25 @@ def rtm(folder: Path, given: dict[str, str], *words: str) -> subprocess.Complete
     )
 
 
-def test_warm_and_cold_are_alike(folder: Path) -> None:
+def test_warm_and_cold_are_alike(folder: Path, warm: dict[str, str]) -> None:
     cold = environment(folder)
-    with running(cold, folder) as warm:
-        for words in (["schema"], ["train", "nothing"], ["table"], ["lineage", "why", "train/digits"]):
-            expected, got = rtm(folder, cold, *words), rtm(folder, warm, *words)
-            assert (got.returncode, got.stdout, got.stderr) == (expected.returncode, expected.stdout, expected.stderr)
-        assert rtm(folder / "rtm", warm, "schema").returncode == 0
-        assert "root of the repository" in rtm(folder / "rtm", warm, "doctor").stderr  # the caller's folder
-        made = rtm(folder, {**warm, "OMP_NUM_THREADS": "1"}, "fetch", "digits", "--scale", "demo")
-        assert made.returncode == 0 and (folder / "data/digits/images.npy").exists()
+    for words in (["schema"], ["train", "nothing"], ["table"], ["lineage", "why", "train/digits"]):
+        expected, got = rtm(folder, cold, *words), rtm(folder, warm, *words)
+        assert (got.returncode, got.stdout, got.stderr) == (expected.returncode, expected.stdout, expected.stderr)
+    assert rtm(folder / "rtm", warm, "schema").returncode == 0
+    assert "root of the repository" in rtm(folder / "rtm", warm, "doctor").stderr  # the caller's folder
+    made = rtm(folder, {**warm, "OMP_NUM_THREADS": "1"}, "fetch", "digits", "--scale", "demo")
+    assert made.returncode == 0 and (folder / "data/digits/images.npy").exists()
 
 
-def test_changed_code_is_never_run_from_memory(folder: Path) -> None:
-    with running(environment(folder), folder) as warm:
-        (folder / "rtm/core/errors.py").write_text(
-            (folder / "rtm/core/errors.py").read_text() + "\nraise SystemExit(41)\n"
-        )
-        assert rtm(folder, warm, "schema").returncode == 41
+def test_changed_code_is_never_run_from_memory(folder: Path, warm: dict[str, str]) -> None:
+    code = folder / "rtm/core/errors.py"
+    before = code.read_text()
+    code.write_text(f"{before}\nraise SystemExit(41)\n")
+    assert rtm(folder, warm, "schema").returncode == 41
+    code.write_text(before)
 
 
 def test_without_a_server_it_works_alone(folder: Path, tmp_path: Path) -> None:
-    given = {**environment(copied(tmp_path)), "RTM_FORKSERVER": str(tmp_path / "nobody")}
-    assert rtm(tmp_path, given, "schema").returncode == 0
+    given = {**environment(folder), "RTM_FORKSERVER": str(tmp_path / "nobody")}
+    assert rtm(folder, given, "schema").returncode == 0

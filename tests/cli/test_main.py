@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from support import ROOT
 from support.workspace import copied, environment
 
 from rtm.cli import doctor
+from rtm.cli.forkserver import running
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
 
@@ -34,8 +36,19 @@ VERBS = [
 ]
 
 
+WARM: dict[str, str] = {}  # the environment of `rtm`
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm() -> Iterator[None]:
+    """Fifty calls with one slow start; tests/cli/test_forkserver.py shows that they answer as a cold process does."""
+    with running(environment(ROOT), ROOT) as given:
+        WARM.update(given)
+        yield
+
+
 def rtm(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "rtm.cli.main", *words], cwd=cwd, capture_output=True, text=True)
+    return subprocess.run(["rtm", *words], cwd=cwd, env=WARM, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -154,6 +167,7 @@ def test_the_doctor_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert not finding.good and finding.told
 
 
+@pytest.mark.slow(seconds=4)
 @pytest.mark.parametrize(
     ("mistake", "target", "told"),
     [
@@ -172,6 +186,7 @@ def test_a_mistake_told_by_snakemake_is_one_sentence(tmp_path: Path, mistake: st
     assert answer.returncode == 1 and told in answer.stderr and "File " not in answer.stderr
 
 
+@pytest.mark.slow(seconds=4)
 def test_missing_gpus_are_refused_before_anything_is_fetched(tmp_path: Path) -> None:
     target = "checkpoints/cifar10_imle_rtm/seed0.safetensors"
     command = ["snakemake", "--cores", "1", target]

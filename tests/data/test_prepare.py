@@ -35,15 +35,16 @@ from support.servers import serving
 from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Resize
 
 from rtm.config import load
-from rtm.config.experiments import Dataset
+from rtm.config.experiments import Dataset, Source, Split
 from rtm.core.errors import UserError
-from rtm.core.files import digest, read_json
+from rtm.core.files import digest, read_json, write_json
 from rtm.data.check import problems
 from rtm.data.datasets import Images, to_pixels, to_unit
 from rtm.data.fetch import fetch_dataset
-from rtm.data.pickles import load_arrays
 from rtm.data.prepare import prepare
 from rtm.lineage.fingerprint import present
+from rtm.lineage.receipts import Ledger
+from rtm.pipeline.graph import jobs
 
 DATASETS = load("paper", PARAMS).params.datasets
 DIGITS = DATASETS["digits"]
@@ -52,7 +53,8 @@ DIGITS = DATASETS["digits"]
 def small(name: str, count: int, resolution: int | None = None, **changes: object) -> Dataset:
     """A dataset of params/ with few images."""
     side = resolution or DATASETS[name].resolution
-    return DATASETS[name].model_copy(update={"count": count, "resolution": side, "sha256": None, **changes})
+    few = {"count": count, "resolution": side, "sha256": None, "test": Split(count=2) if DATASETS[name].test else None}
+    return DATASETS[name].model_copy(update={**few, **changes})
 
 
 def toy(**changes: object) -> Dataset:
@@ -108,26 +110,61 @@ def test_cifar_is_the_same_from_both_sources(tmp_path: Path) -> None:
         prepare("cifar10", small("cifar10", 10), path, source)
         assert np.load(path)[3, 5, 7].tolist() == [int(pixels[3][channel * 1024 + 5 * 32 + 7]) for channel in range(3)]
         assert np.load(path.with_name("labels.npy")).tolist() == labels
-    assert digest(paths[0]) == digest(paths[1])
+        test = Images(path.with_name("test_images.npy"))
+        assert np.array_equal(test.pixels, 255 - np.load(path)[:2]) and test.sha256 == digest(
+            path.with_name("test_images.npy")
+        )
+        assert test.labels is not None and test.labels.tolist() == labels[:2]
+        assert problems(small("cifar10", 10), path) == []
+    for name in ("images.npy", "test_images.npy"):
+        assert digest(paths[0].with_name(name)) == digest(paths[1].with_name(name))
+    prepare("cifar10", small("cifar10", 10, test=None), paths[0], sources[0])
+    assert left(paths[0]) == ["images.npy", "labels.npy", "meta.json"]
+
+
+def test_a_wrong_test_split_leaves_everything_as_it_was(images: Path, tmp_path: Path) -> None:
+    files = cifar_batches(noise(10, 3072), [0] * 10)
+    source = write_tar(tmp_path / "x.tar.gz", files)
+    prepare("cifar10", small("cifar10", 10), images, source)
+    before = {path.name: digest(path) for path in images.parent.iterdir()}
+    other = write_tar(tmp_path / "y.tar.gz", cifar_batches(noise(10, 3072, seed=1), [0] * 10))
+    for split in (Split(count=3), Split(count=2, sha256="0" * 64)):
+        with pytest.raises(UserError, match=r"says 3|test_images\.npy of cifar10 came out with sha256"):
+            prepare("cifar10", small("cifar10", 10, test=split), images, other)
+        assert {path.name: digest(path) for path in images.parent.iterdir()} == before
+    images.with_name("test_images.npy").write_bytes(images.read_bytes())
+    assert "test_images.npy has sha256" in "; ".join(problems(small("cifar10", 10), images))
+
+
+def test_a_cifar_archive_of_another_name_must_be_a_published_one(images: Path, tmp_path: Path) -> None:
+    """Its pickles are not even opened."""
+    source = write_tar(tmp_path / "mine.tgz", cifar_batches(noise(10, 3072), [0] * 10))
+    with pytest.raises(UserError, match=r"mine\.tgz is not the original \(md5 is"):
+        fetch_dataset("cifar10", small("cifar10", 10), images, tmp_path / "downloads", source)
+    sources = [Source(url="https://example.org/x.tgz", sha256=digest(source))]
+    dataset = small("cifar10", 10, sources=(*DATASETS["cifar10"].sources, *sources))
+    fetch_dataset("cifar10", dataset, images, tmp_path / "downloads", source)
+    assert left(images) == ["images.npy", "labels.npy", "meta.json", "test_images.npy", "test_labels.npy"]
 
 
 def test_cifar_10_is_the_published_one() -> None:
     """Rebuilt as the official binary batches (a label and three planes an image), it has their md5s."""
-    path = Path(os.environ.get("RTM_DATA", "data")) / "cifar10/images.npy"
-    held = Images(needed(path, "cifar10", "REQUIRE_CIFAR10"))
-    assert held.labels is not None
-    published = (
+    path = needed(Path(os.environ.get("RTM_DATA", "data")) / "cifar10/images.npy", "cifar10", "REQUIRE_CIFAR10")
+    training = (
         "5dd7e06a14cb22eb9f671a540d1b7c25",
         "5ea93a67294ea407fff1d09f752e9692",
         "942cd6a4bcdd0dd3c604fbe906cb4421",
         "ae636b3ba5c66a11e91e8cb52e771fcb",
         "53f37980c15c3d472c316c40844f3f0d",
     )
-    for number, md5 in enumerate(published):
-        batch = slice(10_000 * number, 10_000 * (number + 1))
-        planes = held.pixels[batch].transpose(0, 3, 1, 2).reshape(10_000, -1)
-        rows = np.concatenate([held.labels[batch, None].astype(np.uint8), planes], axis=1)
-        assert hashlib.md5(rows.tobytes()).hexdigest() == md5
+    for name, published in (("images.npy", training), ("test_images.npy", ("803d5f7f4d78ea53de84dbe85f74fb6d",))):
+        held = Images(path.with_name(name))
+        assert held.labels is not None
+        for number, md5 in enumerate(published):
+            batch = slice(10_000 * number, 10_000 * (number + 1))
+            planes = held.pixels[batch].transpose(0, 3, 1, 2).reshape(10_000, -1)
+            rows = np.concatenate([held.labels[batch, None].astype(np.uint8), planes], axis=1)
+            assert hashlib.md5(rows.tobytes()).hexdigest() == md5
 
 
 def test_glows_records_are_read_train_before_validation(images: Path, tmp_path: Path) -> None:
@@ -209,7 +246,7 @@ def test_afhq_is_cropped_and_resized_as_torchvision_does(images: Path, tmp_path:
 
 @pytest.mark.parametrize("kind", ["folder", "x.zip", "x.tar", "x.tar.gz"])
 def test_an_archive_is_read_in_the_order_of_its_paths(images: Path, tmp_path: Path, kind: str) -> None:
-    """Folder by folder: "b" comes before "b-c", although "-" stands before "/"."""
+    """Folder by folder: "b" comes before "b-c", although "-" sorts before "/"."""
     files = {"toy/b-c/0.png": flat(16, 40), "toy/b/2.png": flat(16, 20), "toy/a/1.png": flat(16, 10)}
     files |= {"toy/b/10.png": flat(8, 30), "toy/notes.txt": b"-"}
     write = {"folder": write_folder, "x.zip": write_zip}.get(kind, write_tar)
@@ -237,7 +274,7 @@ def test_the_same_input_gives_the_same_files(images: Path, tmp_path: Path, three
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"count": 5}, "holds 3 images, but params/datasets.yaml says 5"),
         ({"count": 2}, "holds 3 images, but params/datasets.yaml says 2"),
@@ -248,14 +285,14 @@ def test_the_same_input_gives_the_same_files(images: Path, tmp_path: Path, three
     ],
 )
 def test_a_wrong_source_leaves_everything_as_it_was(
-    images: Path, three: Path, changes: dict[str, object], told: str
+    images: Path, three: Path, changes: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         prepare("toy", toy(**changes), images, three)
     assert left(images) == []
     prepare("toy", toy(), images, three)
     before = digest(images)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         prepare("toy", toy(**changes), images, three)
     assert left(images) == ["images.npy", "meta.json"] and digest(images) == before
 
@@ -281,7 +318,7 @@ def test_an_image_bomb_is_refused(images: Path, tmp_path: Path) -> None:
         prepare("toy", toy(count=1, resize="lanczos"), images, source)
 
 
-def test_damaged_batches_of_cifar_are_told(images: Path, tmp_path: Path) -> None:
+def test_damaged_batches_of_cifar_are_found(images: Path, tmp_path: Path) -> None:
     files = dict(cifar_batches(noise(10, 3072), [0] * 10))
     for content in (b"nonsense", pickle.dumps({b"data": 3}), pickle.dumps({b"data": noise(2, 3072), b"labels": [1]})):
         source = write_tar(tmp_path / "x.tar.gz", files | {"cifar-10-batches-py/data_batch_3": content})
@@ -385,19 +422,19 @@ def test_a_published_checksum_is_insisted_on(images: Path, tmp_path: Path, three
     assert left(images) == []
 
 
-def test_what_a_person_must_get_is_told(images: Path, tmp_path: Path) -> None:
+def test_what_a_person_must_get_is_in_the_message(images: Path, tmp_path: Path) -> None:
     page = {"page": "https://example.org/form", "file": "toy-v1.zip"}
     dataset = toy(sources=[page], licence="research only")
-    told = (
+    message = (
         r"^Toy needs a person: get toy-v1\.zip from https://example\.org/form \(licence: research only\) and put it at "
         r"\S+/downloads/toy-v1\.zip, or a folder of its images at \S+/downloads/toy, and run this again; "
-        r"`rtm fetch toy --wait` goes on by itself\.$"
+        r"`rtm fetch toy --wait` waits for the file\.$"
     )
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         fetch_dataset("toy", dataset, images, tmp_path / "downloads")
     with serving(b"", "login") as server:
         dataset = toy(sources=[{"url": server.url}, page])
-        with pytest.raises(UserError, match=r"can't be got from here \(\S+ answers with a web page.*: get toy-v1\.zip"):
+        with pytest.raises(UserError, match=r"No source gave Toy \(\S+ answers with a web page.*: get toy-v1\.zip"):
             fetch_dataset("toy", dataset, images, tmp_path / "downloads")
 
 
@@ -419,7 +456,7 @@ def test_waiting_goes_on_by_itself(
     dataset = toy(sources=[{"page": "https://example.org/form", "file": "toy-v1.zip"}])
     fetch_dataset("toy", dataset, images, downloads, wait=True)
     assert first_pixels(images) == [0, 1, 2] and looks == 4
-    assert "this goes on by itself then" in capsys.readouterr().err
+    assert "this command waits for it and then continues" in capsys.readouterr().err
 
 
 def test_two_datasets_of_one_archive_download_it_once(tmp_path: Path) -> None:
@@ -446,27 +483,27 @@ def test_check_finds_every_change(images: Path, tmp_path: Path) -> None:
     dataset = toy(count=4, classes=2)
     source = write_folder(tmp_path / "toy", files)
 
-    def told(dataset: Dataset = dataset) -> str:
+    def found(dataset: Dataset = dataset) -> str:
         return "; ".join(problems(dataset, images))
 
     prepare("toy", dataset, images, source)
-    assert told() == ""
-    assert "holds uint8 (4, 8, 8, 3), not uint8 (5, 8, 8, 3)" in told(dataset.model_copy(update={"count": 5}))
-    assert "but params/datasets.yaml says 000" in told(dataset.model_copy(update={"sha256": "0" * 64}))
+    assert found() == ""
+    assert "holds uint8 (4, 8, 8, 3), not uint8 (5, 8, 8, 3)" in found(dataset.model_copy(update={"count": 5}))
+    assert "but params/datasets.yaml says 000" in found(dataset.model_copy(update={"sha256": "0" * 64}))
     (images.with_name(".images.npy.1.tmp")).write_bytes(b"")
-    assert told() == ".images.npy.1.tmp does not belong there"
+    assert found() == ".images.npy.1.tmp does not belong there"
     images.with_name(".images.npy.1.tmp").unlink()
     np.save(images.with_name("labels.npy"), np.array([0, 1, 2, 0]))
-    assert told() == "labels.npy does not give each image one of 2 classes"
+    assert found() == "labels.npy does not give each image one of 2 classes"
     prepare("toy", dataset, images, source)
     with open(images, "r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"\xff")
-    assert "but meta.json says" in told()
+    assert "but meta.json says" in found()
     images.write_bytes(b"nonsense")
-    assert told().startswith("it cannot be read")
+    assert found().startswith("it cannot be read")
     images.with_name("meta.json").unlink()
-    assert "images.npy is missing" in told()
+    assert "images.npy is missing" in found()
 
 
 @pytest.mark.parametrize(
@@ -506,13 +543,18 @@ def test_how_data_is_got_leaves_trainings_fresh() -> None:
     assert reading == {"rtm.data.datasets", "rtm.data.sampler", "rtm.data.weights"}
 
 
-def test_a_pickle_never_runs_code() -> None:
-    class Attack:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return print, ("ran",)
+def test_the_test_split_is_no_part_of_what_trainings_depend_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load("paper", PARAMS)
+    monkeypatch.chdir(tmp_path)
+    graph = jobs(config)
+    job, training = graph["fetch/cifar10"], graph["train/cifar10_imle_rtm/seed0"]
+    assert [path.name for path in job.outputs] == ["images.npy", "labels.npy", "test_images.npy", "test_labels.npy"]
 
-    with pytest.raises(UserError, match="wants to run"):
-        load_arrays(io.BytesIO(pickle.dumps(Attack())))
-    arrays = {b"data": np.arange(3, dtype=np.uint8), b"labels": [1, 2]}
-    loaded = load_arrays(io.BytesIO(pickle.dumps(arrays, protocol=2)))
-    assert loaded[b"data"].tolist() == [0, 1, 2] and loaded[b"labels"] == [1, 2]
+    def fingerprint(changed: str = "") -> str:
+        outputs = {str(path): {"md5": "new" if path.name == changed else "old", "size": 1} for path in job.outputs}
+        parts: dict[str, object] = {"params": {}, "code": "", "inputs": {}}
+        write_json(job.receipt, {"fingerprint": "", "parts": parts, "outputs": outputs, "made": {}})
+        return Ledger().fingerprint(training)
+
+    assert fingerprint("test_images.npy") == fingerprint("test_labels.npy") == fingerprint()
+    assert fingerprint("images.npy") != fingerprint()

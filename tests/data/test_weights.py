@@ -1,4 +1,4 @@
-"""Frozen networks: only the file that was meant, only its tensors, and a way on when it can't be got."""
+"""Frozen networks: only the file that was meant, only its tensors, and what to do when no source has it."""
 
 import io
 import os
@@ -44,7 +44,7 @@ def state(path: Path) -> Path:
     return path
 
 
-def unreachable(url: str, path: Path, checksums: object) -> None:
+def unreachable(url: str, path: Path, checksums: object, largest: int) -> None:
     raise UnreachableError(f"{url} cannot be reached.")
 
 
@@ -86,14 +86,14 @@ def test_the_package_serves_where_the_address_does_not(
     assert "without a head, which only https://example.org/official.pth has" in capsys.readouterr().err
 
 
-def test_where_nothing_answers_the_way_on_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_answers_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, Source("0" * 64, weights._state_dict, url="https://example.org/official.pth"))
     monkeypatch.setattr(sources, "download", unreachable)
     with pytest.raises(UserError, match=r"rtm fetch inception --source official\.pth"):
         fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
     (tmp_path / "downloads").mkdir()
     (tmp_path / "downloads/official.pth").write_bytes(b"something else")
-    monkeypatch.setattr(sources, "download", lambda url, path, checksums: None)
+    monkeypatch.setattr(sources, "download", lambda url, path, checksums, largest: None)
     with pytest.raises(UserError, match=r"official\.pth has sha256 .* get it again"):
         fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
     assert not (tmp_path / "inception.safetensors").exists()

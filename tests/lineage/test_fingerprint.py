@@ -8,6 +8,7 @@ import pytest
 from rtm.config.loading import PARAMS
 from rtm.lineage import fingerprint
 from rtm.lineage.fingerprint import LEFT_OUT, PACKAGE, Code, Key
+from rtm.lineage.job import Job, Stage
 from rtm.pipeline.graph import every_job
 
 Entries = tuple[str, ...]
@@ -32,7 +33,7 @@ def roots(code: Code, entries: list[Entries]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def reached(code: Code, entries: list[Entries]) -> list[set[Key]]:
-    return [code.keys(code._entered(each)) for each in entries]
+    return [code.definitions(each) for each in entries]
 
 
 def with_source(code: Code, module: str, tree: ast.AST) -> Code:
@@ -88,8 +89,9 @@ def test_modules_and_folders_move(code: Code, entries: list[Entries], roots: lis
     moved = Code(sources, files, left_out)
 
     def renamed(entry: str) -> str:
-        module, colon, name = entry.partition(":")
-        return f"else/where/{entry}" if "/" in entry else f"{names[module]}{colon}{name}"
+        module, colon, name = entry.removeprefix("!").partition(":")
+        moved = f"else/where/{entry}" if "/" in entry else f"{names[module]}{colon}{name}"
+        return f"!{moved}" if entry.startswith("!") else moved
 
     assert [moved.root(tuple(map(renamed, each))) for each in entries] == roots
 
@@ -392,3 +394,42 @@ def test_an_entry_that_is_not_there() -> None:
 
 def test_what_is_left_out_is_there(code: Code) -> None:
     assert set(LEFT_OUT) <= code.sources.keys()
+
+
+# what parameters select
+
+
+def trainings() -> dict[str, Job]:
+    jobs = every_job(PACKAGE.parent / PARAMS).values()
+    return {job.id: job for job in jobs if job.stage is Stage.TRAIN}
+
+
+def stale(code: Code, changed: Code) -> set[str]:
+    return {name for name, job in trainings().items() if code.root(job.entries) != changed.root(job.entries)}
+
+
+def replaced(code: Code, module: str, old: str, new: str) -> Code:
+    assert old in code.sources[module]
+    return Code({**code.sources, module: code.sources[module].replace(old, new)}, code.files)
+
+
+def test_a_change_of_attention_leaves_mixers_fresh(code: Code) -> None:
+    changed = replaced(code, "rtm.models.mappers", "base: float = 1e4", "base: float = 1e5")
+    attention = {name for name, job in trainings().items() if job.params["mapper"].get("block") == "attention"}
+    assert attention and stale(code, changed) == attention
+
+
+def test_a_change_of_a_branch_leaves_other_decoders_fresh(code: Code) -> None:
+    head = "class ConvNeXtBranch(nn.Module):\n"
+    changed = replaced(code, "rtm.models.decoders", head, f"{head}    X = 1\n")
+    decoders = {name: job.params["decoder"] for name, job in trainings().items()}
+    assert stale(code, changed) == {name for name, each in decoders.items() if each and each["block"] == "convnext"}
+
+
+def test_a_new_mapper_leaves_everything_fresh(code: Code) -> None:
+    module = "rtm.models.mappers"
+    new = code.sources[module] + "\n\nclass ResidualMLP(nn.Module):\n    pass\n"
+    line = 'MAPPERS = {"residual": "rtm.models.mappers:ResidualMLP", '
+    registry = code.sources["rtm.models.registry"].replace("MAPPERS = {", line)
+    changed = Code({**code.sources, module: new, "rtm.models.registry": registry}, code.files)
+    assert "ResidualMLP" in registry and not stale(code, changed)

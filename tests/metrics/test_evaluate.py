@@ -105,7 +105,7 @@ def test_a_bad_array_is_named(tmp_path: Path, array: NDArray[np.generic], words:
         load_images(tmp_path / "bad.npy")[0:4]
 
 
-def test_other_files_are_told(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "images.txt").write_text("")
     (tmp_path / "broken.npz").write_bytes(b"PK nothing")
@@ -242,7 +242,7 @@ def test_images_from_elsewhere_are_measured_like_our_own(demo: tuple[Config, Lay
     assert new["memorisation"]["copied"] < 0.2 and "intervals" not in new
 
 
-def test_more_images_than_are_measured_are_told(
+def test_more_images_than_are_measured_give_a_warning(
     demo: tuple[Config, Layout, Pixels], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, layout, images = demo
@@ -290,7 +290,7 @@ def test_what_will_be_refused_is_refused_before_anything_is_extracted(
 def test_too_few_resamples_are_refused(demo: tuple[Config, Layout, Pixels], tmp_path: Path, resamples: int) -> None:
     config, layout, images = demo
     np.save(tmp_path / "images.npy", images)
-    with pytest.raises(UserError, match=f"from {resamples} resamples say nothing; ask for 40 or more"):
+    with pytest.raises(UserError, match=f"from {resamples} resamples are too rough; ask for 40 or more"):
         evaluate_images(config, layout, tmp_path / "images.npy", "digits", "digits", resamples)
 
 

@@ -82,6 +82,7 @@ def test_inception_equals_torch_fidelity(networks: tuple[Path, Path]) -> None:
     assert (ours.logits - unbiased).abs().max() <= 1e-5 * unbiased.abs().max()
 
 
+@pytest.mark.slow(seconds=10)
 def test_metrics_equal_torch_fidelity_from_images_to_numbers(networks: tuple[Path, Path]) -> None:
     fake, real = pictures(6, 32, 2), pictures(7, 32, 3)[:, ::-1].copy()
     inputs = [_Images(torch.from_numpy(x).permute(0, 3, 1, 2)) for x in (fake, real)]

@@ -70,6 +70,29 @@ def test_few_images_are_right_where_the_eigenvalues_of_the_product_are_not(rng: 
     assert np.isfinite(frechet_distance(a[:2], b[:2]))
 
 
+@pytest.mark.parametrize(
+    ("n1", "n2"), [(2, 3), (5, 400), (400, 5), (47, 48), (48, 47), (40, 2000), (48, 48), (49, 400), (400, 500)]
+)
+def test_features_and_covariances_give_one_distance_at_every_shape(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, n1: int, n2: int
+) -> None:
+    a, b = correlated(rng, n1, 48), 1.2 * correlated(rng, n2, 48)
+    found = frechet_distance(a, b)
+    constant = [np.concatenate([x, np.ones((len(x), 1), np.float32)], axis=1) for x in (a, b)]  # no Cholesky
+    for few in (True, False):
+        monkeypatch.setattr(fid, "_few", lambda *_, few=few: few)
+        assert frechet_distance(a, b) == pytest.approx(found, rel=1e-12)
+        assert frechet_distance(*constant) == pytest.approx(found, rel=1e-9)
+
+
+def test_few_images_need_no_covariance(rng: np.random.Generator) -> None:
+    few, many = Statistics.of(correlated(rng, 10, 64)), Statistics.of(correlated(rng, 300, 64))
+    frechet_distance(few, many)
+    assert "covariance" not in vars(many)
+    frechet_distance(many, many)
+    assert "covariance" in vars(many)
+
+
 def test_a_mix_of_few_and_many(rng: np.random.Generator) -> None:
     few, many = correlated(rng, 30, 64), correlated(rng, 300, 64)
     assert frechet_distance(few, many) == pytest.approx(by_definition(few, many), rel=1e-5)
@@ -98,7 +121,7 @@ def test_statistics_can_be_kept_and_are_the_same_in_pieces(
     assert frechet_distance(a, b) == pytest.approx(whole, rel=1e-12)
 
 
-def test_mistakes_are_told(rng: np.random.Generator) -> None:
+def test_mistakes_are_named(rng: np.random.Generator) -> None:
     a = correlated(rng, 20, 8)
     with pytest.raises(UserError, match="differ in width"):
         frechet_distance(a, a[:, :4])

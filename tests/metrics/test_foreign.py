@@ -87,9 +87,9 @@ def test_they_are_measured_and_marked_and_have_a_chain(capsys: pytest.CaptureFix
     for suffix, shown in ((".md", f"**{cells['fid'].text}**‡"), (".csv", "evaluated,Somebody's noise")):
         assert shown in layout.table("tab_digits", suffix).read_text()
     lineage(["demo/reports/tab_digits.tex"], cell=[NAME, "fid"])
-    told = capsys.readouterr().out
-    assert "images that others generated: Somebody's noise" in told
-    assert "samples     others.npy" in told and "dataset     data/digits/images.npy" in told and "≠" not in told
+    chain = capsys.readouterr().out
+    assert "images that others generated: Somebody's noise" in chain
+    assert "samples     others.npy" in chain and "dataset     data/digits/images.npy" in chain and "≠" not in chain
     page = write_page(config, layout, []).read_text()
     assert f'id="chain-{NAME}-digits"' in page and f"{cells['fid'].text}</span>‡" in page
     Path("others.npy").write_bytes(b"other")
@@ -98,14 +98,14 @@ def test_they_are_measured_and_marked_and_have_a_chain(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("damaged", "told"),
+    ("damaged", "message"),
     [
         ("features/digits/digits.safetensors", "features/digits/digits.safetensors is not the recorded one"),
         ("weights/digit_classifier.safetensors", "fetch/digit_classifier is changed"),
     ],
 )
 def test_a_damaged_reference_measures_nothing(
-    damaged: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    damaged: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = load("demo")
     measured(config, config.layout)
@@ -115,7 +115,7 @@ def test_a_damaged_reference_measures_nothing(
     save_file({name: tensor[:9] for name, tensor in load_file(damaged).items()}, damaged)
     with pytest.raises(SystemExit):
         cli.main()
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_what_is_not_measured_is_a_gap(workspace: Path) -> None:

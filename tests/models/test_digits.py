@@ -15,6 +15,7 @@ from rtm.data.prepare import prepare
 from rtm.models.digits import load_digits_classifier, train_digit_classifier
 
 
+@pytest.mark.slow(seconds=6)
 def test_it_knows_digits_that_it_has_not_seen(tmp_path: Path) -> None:
     prepare("digits", load("demo", PARAMS).params.datasets["digits"], tmp_path / "images.npy")
     images = Images(tmp_path / "images.npy")

@@ -149,7 +149,7 @@ def test_temporary_files_are_nobodys() -> None:
 
 
 def test_dvc_yaml_declares_what_tables_read(graph: dict[str, Job]) -> None:
-    stages = yaml.safe_load(Path("dvc.yaml").read_text())["stages"]
+    stages = yaml.safe_load(dvcfile.render(dvcfile.Listing(whole=True)))["stages"]
     layout = load("paper").layout
     for name, table in load("paper").tables.items():
         assert {str(layout.summary(experiment)) for experiment in table.experiments()} <= set(stages[name]["deps"])

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from support import smoke_workspace
 from support.workspace import copied, environment, run
 
 from rtm.config import load
@@ -12,11 +14,15 @@ from rtm.core.files import read_json, write_json
 from rtm.reports.status import RunStatus, duration, short, statuses
 from rtm.training.runs import Stopped, book_of, training
 
+pytestmark = pytest.mark.slow(seconds=3)
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy where one experiment of the smoke scale is trained."""
     folder = copied(tmp_path_factory.mktemp("status"))
+    with chdir(folder):
+        smoke_workspace.fetch(load("smoke"), "shells")
     run(folder, "snakemake", "--cores", "2", "smoke/checkpoints/shells_imle_rtm/seed0.safetensors")
     return folder
 

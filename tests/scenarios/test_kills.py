@@ -5,15 +5,18 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
-from support import ROOT
+from support import ROOT, smoke_workspace
+from support.waiting import tail, wait_for, wait_for_end
 from support.workspace import copied, environment, run
 
+from rtm.config import load
+
+pytestmark = pytest.mark.slow(seconds=50)
 TARGET = "demo/checkpoints/digits_rtm/seed0.safetensors"
 SNAKEMAKE = ("snakemake", "--cores", "1", "--", TARGET)
 DVC = ("dvc", "repro", "demo_train@digits_rtm")
@@ -36,6 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.write_text(path.read_text().replace(old, new))
     run(folder, "git", "init", "-q")
     run(folder, "rtm", "lineage", "dvc")
+    with chdir(folder):
+        smoke_workspace.fetch(load("demo"))
     run(folder, *SNAKEMAKE)
     return folder
 
@@ -44,25 +49,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def started(folder: Path, *command: str) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]]:
     """A command that trains and has saved since it began, the process that trains, and the log."""
     state, log = next(folder.glob("demo/runs/digits_rtm/*")) / "state.pt", folder / f"{command[0]}.log"
-    before = state.stat().st_mtime_ns if state.exists() else 0
+    before = saved_at(state)
     with open(log, "wb") as file:
         process = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=file, stderr=file)
-    while not (state.exists() and state.stat().st_mtime_ns > before):
+
+    def progress() -> str:
+        return tail(log) + "".join(map(tail, sorted(folder.glob("demo/logs/train/**/*.log"))))
+
+    def saved() -> bool:
         assert process.poll() is None, log.read_text()
-        time.sleep(0.02)
+        return saved_at(state) > before
+
+    wait_for(saved, progress)
     yield process, int((state.parent / "lock").read_text().split(":")[1]), log
-    process.wait(120)
+    wait_for_end(process, lambda: f"{progress()}{saved_at(state)}")
+
+
+def saved_at(state: Path) -> int:
+    return state.stat().st_mtime_ns if state.exists() else 0
 
 
 def killed(folder: Path, victim: str, *command: str) -> str:
-    """Kill a command or its trainer, and whatever of the training outlives it; what was told."""
+    """Kill a command or its trainer, and whatever of the training outlives it; what it printed."""
     with started(folder, *command) as (process, trainer, log):
         os.kill(trainer if victim == "trainer" else process.pid, signal.SIGKILL)
-        process.wait(60)
-        try:
-            os.kill(trainer, signal.SIGKILL)
-        except ProcessLookupError:
-            assert victim == "trainer"
+        if victim != "trainer":
+            process.wait()
+            os.kill(trainer, signal.SIGKILL)  # it must be there still
     return log.read_text()
 
 
@@ -93,8 +106,8 @@ def test_killed_through_both_tools_and_bit_equal(folder: Path) -> None:
     assert (folder / TARGET).read_bytes() == undisturbed
     steps = [json.loads(line)["step"] for line in (training / "log.jsonl").read_text().splitlines()]
     assert steps.count(1) == 1  # never from the start again
-    told = run(folder, *DVC)
-    assert "rtm lineage run" in told and "rule train" not in told  # recorded, not trained
+    output = run(folder, *DVC)
+    assert "rtm lineage run" in output and "rule train" not in output  # recorded, not trained
     assert "Data and pipelines are up to date" in run(folder, "dvc", "status", DVC[-1])
 
 

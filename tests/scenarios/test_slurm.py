@@ -3,9 +3,7 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -13,27 +11,40 @@ from pathlib import Path
 import pytest
 import yaml
 from safetensors.torch import load_file
-from support import smoke_workspace
-from support.slurm_cluster import Cluster, cluster, missing, wait
+from support import FILES, smoke_workspace
+from support.slurm_cluster import Cluster, cluster, missing
 from support.standin import Repository
+from support.waiting import tail, wait_for, wait_for_end
 from support.workspace import cloned, copied, environment, run
 
 from rtm.cli.forkserver import running
 from rtm.config import load
 
-QUICK = ("--slurm-init-seconds-before-status-checks", "3", "--max-status-checks-per-second", "5")
+pytestmark = pytest.mark.slow(seconds=100)
+QUICK = ("--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "5")
 NAME = "shells_imle_rtm"
+STEPS = 540
 CHECKPOINT = Path(f"smoke/checkpoints/{NAME}/seed0.safetensors")
 
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[Cluster]:
-    if told := missing():
+    if reason := missing():
         if os.environ.get("REQUIRE_SLURM"):
-            pytest.fail(told)
-        pytest.skip(told)
+            pytest.fail(reason)
+        pytest.skip(reason)
     with cluster() as started:
         yield started
+
+
+def client(environment: dict[str, str], slurm: Cluster) -> dict[str, str]:
+    """The environment of somebody who submits to the cluster, and looks after the jobs without long pauses."""
+    return environment | {
+        "SLURM_CONF": slurm.environment["SLURM_CONF"],
+        "PATH": f"{slurm.folder / 'bin'}:{environment['PATH']}",
+        "PYTHONPATH": f"{environment['PYTHONPATH']}:{FILES / 'quick_polls'}",
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 class Site:
@@ -41,21 +52,32 @@ class Site:
 
     def __init__(self, folder: Path, slurm: Cluster) -> None:
         self.folder, self.slurm = folder, slurm
-        own, theirs = environment(folder), slurm.environment
-        path = f"{folder / 'bin'}:{slurm.folder / 'bin'}:{own['PATH']}"
-        self.environment = {**own, "SLURM_CONF": theirs["SLURM_CONF"], "PATH": path, "OMP_NUM_THREADS": "1"}
+        self.environment = client(environment(folder), slurm)
 
     def submit(self, *targets: object) -> subprocess.Popen[bytes]:
         command = ["snakemake", "--profile", "slurm", *QUICK, "--", *map(str, targets)]
-        with open(self.folder / "told.txt", "ab") as told:
-            return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=told, stderr=told)
+        with open(self.folder / "output.txt", "ab") as file:
+            return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=file, stderr=file)
 
-    def told(self) -> str:
-        return (self.folder / "told.txt").read_text()
+    def output(self) -> str:
+        """What every snakemake here has printed."""
+        return (self.folder / "output.txt").read_text()
 
-    def until(self, condition: Callable[[], object], seconds: float = 150) -> None:
-        queue = f"{self.slurm.ask('squeue', '--states=all')}\n"
-        assert wait(lambda: bool(condition()), seconds), self.told()[-5000:] + queue
+    def progress(self) -> str:
+        """The end of all that is written, and the queue."""
+        logs = sorted(self.folder.glob("smoke/logs/**/*.log"))
+        queue = self.slurm.ask("squeue", "--states=all", "-h", "-o", "%i %T %r")
+        return "\n".join([*map(tail, logs), tail(self.folder / "output.txt"), queue])
+
+    def until(self, condition: Callable[[], object]) -> None:
+        wait_for(condition, self.progress)
+
+    def end_of(self, process: subprocess.Popen[bytes]) -> int:
+        return wait_for_end(process, self.progress)
+
+    def submitted(self) -> list[int]:
+        """The numbers of the jobs, in order."""
+        return [int(rest.split()[0]) for rest in self.output().split("submitted with SLURM jobid ")[1:]]
 
     def job(self, number: int) -> str:
         """Its state and why."""
@@ -66,30 +88,38 @@ class Site:
 
 
 class Training(Site):
-    """Two processes that train for a while; a step takes longer than it needs to."""
+    """Two processes that train for a while; as long as the file `slow` is there, a step takes longer than it needs."""
 
     @classmethod
     def prepare(cls, folder: Path, slurm: Cluster) -> "Training":
         scales = copied(folder) / "params/scales.yaml"
         content = yaml.safe_load(scales.read_text())
         content["scales"]["smoke"]["overrides"]["recipes"]["fewshot_imle"] = {
-            "training": {"epochs": 90, "save_every": 10_000},
+            "training": {"epochs": STEPS // 6, "save_every": 10_000},
             "resources": {"processes": 2},
         }
         scales.write_text(yaml.safe_dump(content, sort_keys=False))
         with chdir(folder):
-            smoke_workspace.fetch(load("smoke"))
+            smoke_workspace.fetch(load("smoke"), "shells")
         return cls(folder, slurm)
 
     def slow(self) -> None:
+        (self.folder / "slow").touch()
         loop = self.folder / "rtm/training/loop.py"
         step = "numbers = self.method.step(self.done)"
+        pause = f"time.sleep(0.2 if self.done < {STEPS - 100} else 5)"  # it never ends before it may
         assert step in loop.read_text()
-        loop.write_text(loop.read_text().replace(step, f"time.sleep(0.25); {step}"))
+        loop.write_text(loop.read_text().replace(step, f"Path('slow').exists() and {pause}; {step}"))
+
+    def full_speed(self) -> None:
+        (self.folder / "slow").unlink()
 
     def steps(self) -> list[int]:
         logs = self.folder.glob(f"smoke/runs/{NAME}/*/log.jsonl")
         return [json.loads(line)["step"] for log in logs for line in log.read_text().splitlines()]
+
+    def progress(self) -> str:
+        return f"{super().progress()}\nsteps {self.steps()[-5:]}"
 
     def goes_on(self) -> None:
         """Until it has written more lines into its log."""
@@ -102,15 +132,19 @@ class Training(Site):
         self.update(number, f"TimeLimit={int(passed.split(':')[0]) + 2}")
         self.until(lambda: self.job(number) == "PENDING BeginTime")
 
-    def may_start_again(self, number: int) -> None:
+    def starts_again(self, number: int) -> None:
         """At once: SLURM would wait for two minutes."""
-        time.sleep(3)
-        self.update(number, "StartTime=now", "TimeLimit=6")
+
+        def runs() -> bool:
+            self.update(number, "StartTime=now", "TimeLimit=6")  # refused while the last slice is being cleared away
+            return self.job(number).startswith("RUNNING")
+
+        self.until(runs)
 
     def stopped_at(self) -> int:
         """The step of the last save, from the job's own log."""
-        told = (self.folder / f"smoke/logs/train/{NAME}/seed0.log").read_text()
-        return int(told.split("saved itself at step ")[1].split()[0])
+        log = (self.folder / f"smoke/logs/train/{NAME}/seed0.log").read_text()
+        return int(log.split("saved itself at step ")[1].split()[0])
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +155,7 @@ def readme(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     dvc = site.folder / "bin/dvc"
     dvc.write_text("#!/bin/sh\ntouch dvc_was_called\nexit 1\n")
     dvc.chmod(0o755)
+    site.environment["PATH"] = f"{dvc.parent}:{site.environment['PATH']}"
     site.environment |= {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}  # no internet
     with running(site.environment, site.folder) as site.environment:  # spares the jobs their imports
         process = site.submit("smoke/reports/tab_cifar10.tex")
@@ -136,36 +171,38 @@ def test_a_training_survives(tmp_path: Path, slurm: Cluster) -> None:
     site.slow()
     first = site.submit(CHECKPOINT)
     site.goes_on()
-    job = int(site.told().split("SLURM jobid ")[1].split()[0])
+    (job,) = site.submitted()
     slurm.ask("scancel", str(job))
-    site.until(lambda: site.told().count("submitted with SLURM jobid") == 2)
-    assert f"SLURM-job '{job}' failed, SLURM status is: 'CANCELLED'" in site.told()
-    assert "saved itself at step" in site.told()  # the end of the job's own log
-    second = int(site.told().split("SLURM jobid ")[-1].split()[0])
+    site.until(lambda: len(site.submitted()) == 2)
+    assert f"SLURM-job '{job}' failed, SLURM status is: 'CANCELLED'" in site.output()
+    assert "saved itself at step" in site.output()  # the end of the job's own log
+    second = site.submitted()[-1]
     site.goes_on()
     assert min(site.steps()[-2:]) > 20  # not from the beginning
     site.meets_its_walltime(second)
     stops = [site.stopped_at()]
     assert first.poll() is None  # nothing that concerns Snakemake
-    first.send_signal(signal.SIGKILL)
+    first.kill()
     first.wait()
-    site.may_start_again(second)
+    site.starts_again(second)
     again = site.submit(CHECKPOINT)
-    site.until(lambda: site.told().count("submitted with SLURM jobid") == 3)
-    third = int(site.told().split("SLURM jobid ")[-1].split()[0])
-    assert f"--dependency=afterany:{second}" in site.told()
+    site.until(lambda: len(site.submitted()) == 3)
+    third = site.submitted()[-1]
+    assert f"--dependency=afterany:{second}" in site.output()
     site.goes_on()
     assert site.job(third) == "PENDING Dependency"
     assert f"{NAME}/0 " in (table := run(tmp_path, "rtm", "status", "--scale", "smoke", given=site.environment))
     assert "running" in next(line for line in table.splitlines() if NAME in line)
     with slurm.without_controller():
-        time.sleep(30)
+        site.until(lambda: slurm.unanswered() > 1)
+        site.goes_on()
     site.meets_its_walltime(second)
     stops.append(site.stopped_at())
-    site.may_start_again(second)
-    assert again.wait(timeout=300) == 0, site.told()[-5000:]
+    site.full_speed()
+    site.starts_again(second)
+    assert site.end_of(again) == 0, site.output()[-5000:]
     assert site.steps() == sorted(site.steps())  # no step twice: nothing was lost
-    assert 0 < stops[0] < stops[1] < 540
+    assert 0 < stops[0] < stops[1] < STEPS
     assert_undisturbed(site, tmp_path / "undisturbed")
     made = json.loads((tmp_path / f"smoke/lineage/train/{NAME}/seed0.json").read_text())["made"]
     assert made["slurm_jobs"] == [str(job), str(second)] and made["slices"] == 4
@@ -185,9 +222,9 @@ def test_an_impossible_request_is_refused(tmp_path: Path, slurm: Cluster) -> Non
     recipes = tmp_path / "params/recipes.yaml"
     asked, impossible = "gpus: 4, cpus: 32, mem_gb: 128", "gpus: 16, cpus: 32, mem_gb: 128"
     recipes.write_text(recipes.read_text().replace(asked, impossible))
-    assert site.submit("reports/tab_cifar10.tex").wait(timeout=120) == 1
-    assert "asks for one node with 16 h100 GPUs, 32 cores and 128 GB, and no node has that" in site.told()
-    assert "the largest: 8 GPUs, 64 cores, 500 GB" in site.told() and "submitted" not in site.told()
+    assert site.end_of(site.submit("reports/tab_cifar10.tex")) == 1
+    assert "asks for one node with 16 h100 GPUs, 32 cores and 128 GB, and no node has that" in site.output()
+    assert "the largest: 8 GPUs, 64 cores, 500 GB" in site.output() and "submitted" not in site.output()
     assert not (tmp_path / "data").exists()  # before anything is fetched
 
 
@@ -201,9 +238,8 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
         shutil.copytree(finished.folder / folder, clone.folder / folder)
     clone.change("experiments", lambda entries: entries["cifar10_imle_rtm"].update(mapper="rtm_16_2"))
     (clone.folder / "stop").touch()
-    clone.environment |= {"SLURM_CONF": slurm.environment["SLURM_CONF"]}
-    clone.environment["PATH"] = f"{slurm.folder / 'bin'}:{clone.environment['PATH']}"
-    told = clone.run("snakemake", "--profile", "slurm", *QUICK, "reports/tab_cifar10.tex")
+    clone.environment = client(clone.environment, slurm)
+    output = clone.run("snakemake", "--profile", "slurm", *QUICK, "reports/tab_cifar10.tex")
     assert clone.ran() == [
         "evaluate/cifar10_imle_rtm/paper/seed0",
         "latency/cifar10_imle_rtm",
@@ -211,19 +247,19 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
         "summary/cifar10_imle_rtm",
         "table/tab_cifar10",
         *["train/cifar10_imle_rtm/seed0"] * 2,  # stopped once
-    ], told
+    ], output
     stages = ["train/cifar10_imle_rtm/seed0", "evaluate/cifar10_imle_rtm/paper/seed0", "latency/cifar10_imle_rtm"]
     stages += ["summary/cifar10_imle_rtm", "table/tab_cifar10"]
     receipts = {stage: json.loads((clone.folder / f"lineage/{stage}.json").read_text())["made"] for stage in stages}
     assert [stage for stage, made in receipts.items() if "slurm_job" in made] == stages[:3]
     assert receipts[stages[0]]["gpus"] == "0,1,2,3"  # four H100s and their cores, from params/recipes.yaml
-    assert "threads: 32" in told
+    assert "threads: 32" in output
     assert clone.planned("reports/tab_cifar10.tex") == []
 
 
 def test_the_command_of_the_readme(readme: tuple[Site, subprocess.Popen[bytes]]) -> None:
     site, process = readme
-    assert process.wait(timeout=500) == 0, site.told()[-5000:]
+    assert site.end_of(process) == 0, site.output()[-5000:]
     assert r"\toprule" in (site.folder / "smoke/reports/tab_cifar10.tex").read_text()
     receipts = (site.folder / "smoke/lineage").glob("*/*_imle_*/**/*.json")
     made = {path.parts[-3]: json.loads(path.read_text())["made"] for path in receipts}

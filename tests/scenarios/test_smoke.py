@@ -10,6 +10,7 @@ from support.workspace import copied, environment, run
 from rtm.cli.forkserver import running
 from rtm.config import load
 
+pytestmark = pytest.mark.slow(seconds=60)
 CONFIG = load("smoke", ROOT / "params")
 
 

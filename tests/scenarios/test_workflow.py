@@ -19,6 +19,7 @@ from rtm.config import load
 from rtm.core.files import unprotect, write_text
 from rtm.data.prepare import prepare
 
+pytestmark = pytest.mark.slow(seconds=4)
 NOTHING: list[str] = []
 RTM_CHANGED = [  # what follows from a new mapper of one experiment with one seed
     "evaluate/cifar10_imle_rtm/paper/seed0",
@@ -86,9 +87,9 @@ def test_one_experiment_changes_through_dvc_then_snakemake(repository: Repositor
     repository.commit("another mapper")
     repository.run("git", "checkout", "-q", before)
     for command in (["snakemake", "--cores", "all", "--", "all"], ["dvc", "repro", "train@cifar10_imle_rtm"]):
-        told = repository.run(*command, fails=True)  # the weights here are those of the other commit
-        assert "checkpoints/cifar10_imle_rtm/seed0.safetensors is not the recorded one" in told
-        assert "dvc checkout" in told
+        output = repository.run(*command, fails=True)  # the weights here are those of the other commit
+        assert "checkpoints/cifar10_imle_rtm/seed0.safetensors is not the recorded one" in output
+        assert "dvc checkout" in output
     assert repository.ran() == NOTHING
     repository.run("dvc", "checkout", "-q")
     assert repository.planned() == NOTHING
@@ -116,28 +117,25 @@ def title(datasets: Any) -> None:
     datasets["cifar10"]["title"] = "CIFAR"
 
 
-@pytest.mark.parametrize(
-    ("section", "change", "planned"),
-    [
+def test_only_what_reads_a_parameter_runs(finished: Repository) -> None:
+    """Each change is taken back before the next one: that costs nothing, or it would show in the next plan."""
+    protocol = ["evaluate"] * 2 + ["sample"] * 2 + ["summary"] * 2 + ["table"]
+    cases: list[tuple[str, Callable[[Any], None], list[str]]] = [
         ("tables", caption, ["table"]),
-        ("published", number, ["table"]),
-        ("protocols", neighbours, ["evaluate"] * 2 + ["sample"] * 2 + ["summary"] * 2 + ["table"]),
         ("recipes", unread, NOTHING),
+        ("published", number, ["table"]),
         ("datasets", title, NOTHING),
-    ],
-    ids=["caption", "published", "protocol", "unread", "title"],
-)
-def test_only_what_reads_a_parameter_runs(
-    finished: Repository, section: str, change: Callable[[Any], None], planned: list[str]
-) -> None:
-    path = finished.folder / f"params/{section}.yaml"
-    before = path.read_text()
-    try:
-        finished.change(section, change)
-        assert finished.planned() == planned
-    finally:
-        path.write_text(before)
-    assert finished.planned() == NOTHING  # changing back costs nothing
+        ("protocols", neighbours, protocol),
+    ]
+    for section, change, planned in cases:
+        path = finished.folder / f"params/{section}.yaml"
+        before = path.read_text()
+        try:
+            finished.change(section, change)
+            assert finished.planned() == planned, section
+        finally:
+            path.write_text(before)
+    assert finished.planned() == NOTHING
 
 
 def test_code_counts_by_content(repository: Repository) -> None:
@@ -146,9 +144,9 @@ def test_code_counts_by_content(repository: Repository) -> None:
     edit(mappers, "def refine", "def unused():\n    return 7\n\n\ndef refine")
     assert repository.planned() == NOTHING
     edit(mappers, "return 1", "return 1 + 1")
-    told = repository.run("snakemake", "-n", "--", "all")
+    output = repository.run("snakemake", "-n", "--", "all")
     for name in ("cifar10_imle_mlp/seed0", "cifar10_imle_rtm/seed0", "celebahq_imle_rtm/seed1"):
-        assert f"train/{name} will be trained again: code of rtm.models.mappers:refine changed" in told
+        assert f"train/{name} will be trained again: code of rtm.models.mappers:refine changed" in output
     assert "code of rtm.models.mappers:refine changed" in repository.run(
         "rtm", "lineage", "why", "reports/tab_cifar10.tex"
     )
@@ -164,7 +162,7 @@ def test_code_counts_by_content(repository: Repository) -> None:
 
 def test_branches_that_accept_refactorings_merge(repository: Repository) -> None:
     """No conflict, and nothing is stale: each accepted definitions, and signed no receipt anew."""
-    changes = {"mine": ("rtm/mappers.py", "return 1 + 0"), "theirs": ("rtm/sampling.py", "return 2 - 1")}
+    changes = {"mine": ("rtm/models/mappers.py", "return 1 + 0"), "theirs": ("rtm/models/sampling.py", "return 2 - 1")}
     for branch, (path, text) in changes.items():
         repository.run("git", "checkout", "-q", "-b", branch, "main")
         edit(repository.folder / path, "return 1", text)
@@ -204,18 +202,18 @@ def test_changed_outputs_and_receipts_are_named(repository: Repository) -> None:
     metrics.write_text(metrics.read_text().replace("fid", "FID"))
     receipt = repository.folder / "lineage/table/tab_celebahq.json"
     edit(receipt, '"fid": 2.5', '"fid": 9.5')
-    told = repository.run("rtm", "lineage", "check", fails=True)
-    assert "results/cifar10_imle_rtm/paper/seed0.json is not the recorded one" in told
-    assert "lineage/table/tab_celebahq.json was edited" in told
+    output = repository.run("rtm", "lineage", "check", fails=True)
+    assert "results/cifar10_imle_rtm/paper/seed0.json is not the recorded one" in output
+    assert "lineage/table/tab_celebahq.json was edited" in output
     assert repository.planned() == ["evaluate", "sample", "summary", "table", "table"]
     assert "not the recorded one" in repository.run("rtm", "lineage", "why", "reports/tab_cifar10.tex")
     repository.run("git", "checkout", "-q", ".")
     assert repository.planned() == NOTHING
     weights = repository.folder / "checkpoints/cifar10_imle_mlp/seed0.safetensors"
     weights.write_text(weights.read_text()[::-1])
-    told = repository.run("snakemake", "-n", "--", "all", fails=True)  # never trained again for that
-    assert "train/cifar10_imle_mlp/seed0 is finished" in told
-    assert "dvc checkout checkpoints/cifar10_imle_mlp" in told
+    output = repository.run("snakemake", "-n", "--", "all", fails=True)  # never trained again for that
+    assert "train/cifar10_imle_mlp/seed0 is finished" in output
+    assert "dvc checkout checkpoints/cifar10_imle_mlp" in output
     shutil.rmtree(repository.folder / "demo/results/digits_rtm/digits")
     assert repository.planned("demo") == NOTHING
     assert repository.planned("demo/results/digits_rtm/digits/seed0.json") == ["evaluate", "sample"]
@@ -224,8 +222,8 @@ def test_changed_outputs_and_receipts_are_named(repository: Repository) -> None:
 def test_weights_that_are_elsewhere_are_asked_for(finished: Repository) -> None:
     clone = finished.clone(finished.folder.with_name("unpulled"))
     clone.change("protocols", lambda protocols: protocols["paper"].update(k=7))
-    told = clone.run("snakemake", "-n", "--", "all", fails=True)
-    assert "dvc pull checkpoints/" in told
+    output = clone.run("snakemake", "-n", "--", "all", fails=True)
+    assert "dvc pull checkpoints/" in output
     assert "dvc pull" in clone.run("rtm", "train", "cifar10_imle_mlp", "--seed", "0", "--scale", "paper", fails=True)
     clone.run("dvc", "pull", "-q", "checkpoints/celebahq_imle_rtm")
     rules = clone.planned("reports/tab_celebahq.tex")
@@ -236,15 +234,15 @@ def test_weights_that_are_elsewhere_are_asked_for(finished: Repository) -> None:
 def test_an_absent_result_asks_for_its_absent_weights(repository: Repository) -> None:
     for folder in ("galleries", "checkpoints"):
         shutil.rmtree(repository.folder / folder / "cifar10_imle_rtm")
-    told = repository.run("snakemake", "-n", "--", "galleries/cifar10_imle_rtm/seed0.npz", fails=True)
-    assert "train/cifar10_imle_rtm/seed0 is finished" in told and "dvc pull checkpoints/cifar10_imle_rtm" in told
+    output = repository.run("snakemake", "-n", "--", "galleries/cifar10_imle_rtm/seed0.npz", fails=True)
+    assert "train/cifar10_imle_rtm/seed0 is finished" in output and "dvc pull checkpoints/cifar10_imle_rtm" in output
 
 
-def test_weights_without_a_receipt_are_told(repository: Repository) -> None:
+def test_weights_without_a_receipt_are_reported(repository: Repository) -> None:
     (repository.folder / "lineage/train/cifar10_imle_mlp/seed0.json").unlink()
-    told = repository.run("snakemake", "-n", "--", "all")
-    assert "train/cifar10_imle_mlp/seed0 will be trained again: it has no receipt" in told
-    assert "`git checkout -- lineage/train/cifar10_imle_mlp/seed0.json`" in told
+    output = repository.run("snakemake", "-n", "--", "all")
+    assert "train/cifar10_imle_mlp/seed0 will be trained again: it has no receipt" in output
+    assert "`git checkout -- lineage/train/cifar10_imle_mlp/seed0.json`" in output
 
 
 def test_a_failed_training_deletes_nothing(repository: Repository) -> None:
@@ -283,8 +281,8 @@ def test_experiments_of_dvc_are_compared(repository: Repository) -> None:
     shown = list(csv.DictReader(repository.run("dvc", "exp", "show", "--csv").splitlines()))
     column = "demo/results/digits_rtm/metrics.json:digits.fid"
     before, deeper = (next(float(row[column]) for row in shown if name in row.values()) for name in ("main", "deeper"))
-    told = json.loads(repository.run("dvc", "metrics", "diff", "--json", "main", "deeper"))
-    differs = told["demo/results/digits_rtm/metrics.json"]["digits.fid"]
+    output = json.loads(repository.run("dvc", "metrics", "diff", "--json", "main", "deeper"))
+    differs = output["demo/results/digits_rtm/metrics.json"]["digits.fid"]
     assert (differs["old"], differs["new"]) == (before, deeper)
     assert json.loads(repository.run("dvc", "params", "diff", "--json", "main", "deeper")) == {
         "params/mappers.yaml": {"mappers.digits_rtm.L": {"old": 1, "new": 3, "diff": 2}}
@@ -318,10 +316,10 @@ def test_the_page_is_made_from_every_report(repository: Repository) -> None:
 
 
 def test_a_misspelt_target_gets_the_names_there_are(finished: Repository) -> None:
-    told = finished.run("snakemake", "-n", "--", "reports/tab_cifar.tex", fails=True)
-    assert "Nothing makes reports/tab_cifar.tex; choose one of reports/tab_cifar10.tex" in told
-    told = finished.run("snakemake", "-n", "--rerun-triggers", "code", "--", "all", fails=True)
-    assert "--rerun-triggers mtime" in told
+    output = finished.run("snakemake", "-n", "--", "reports/tab_cifar.tex", fails=True)
+    assert "Nothing makes reports/tab_cifar.tex; choose one of reports/tab_cifar10.tex" in output
+    output = finished.run("snakemake", "-n", "--rerun-triggers", "code", "--", "all", fails=True)
+    assert "--rerun-triggers mtime" in output
 
 
 def test_data_is_what_dvc_records(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from rtm.data.tfrecords import _masked_crc
-
 Files = Mapping[str, bytes]
 Pixels = NDArray[np.uint8]
 
@@ -59,32 +57,51 @@ def write_folder(path: Path, files: Files) -> Path:
 
 
 def cifar_batches(pixels: Pixels, labels: list[int]) -> Files:
-    """cifar-10-python.tar.gz: five pickles of Python 2 in no order, and things beside them. `pixels` is (5n, 3072)."""
+    """cifar-10-python.tar.gz: six pickles of Python 2 in no order, and things beside them. `pixels` is (5n, 3072).
+
+    The test split has the negatives of the first batch.
+    """
     size = len(pixels) // 5
     files = {"cifar-10-batches-py/readme.html": b"<html>"}
     for number in (4, 5, 2, 1, 3):
         chosen = slice((number - 1) * size, number * size)
-        batch = {b"batch_label": b"x", b"labels": labels[chosen], b"data": pixels[chosen]}
-        files[f"cifar-10-batches-py/data_batch_{number}"] = pickle.dumps(batch, protocol=2)
-    return files | {"cifar-10-batches-py/test_batch": b"-", "cifar-10-batches-py/batches.meta": b"-"}
+        files[f"cifar-10-batches-py/data_batch_{number}"] = _batch(pixels[chosen], labels[chosen])
+    files["cifar-10-batches-py/test_batch"] = _batch(255 - pixels[:size], labels[:size])
+    return files | {"cifar-10-batches-py/batches.meta": b"-"}
+
+
+def _batch(pixels: Pixels, labels: list[int]) -> bytes:
+    return pickle.dumps({b"batch_label": b"x", b"labels": labels, b"data": pixels}, protocol=2)
 
 
 def cifar_sheets(pixels: Pixels, labels: list[int]) -> Files:
-    """npm's package: a PNG a batch, an image a row of 1,024 pixels."""
+    """npm's package: the same with a PNG a batch, an image a row of 1,024 pixels."""
     rows = pixels.reshape(5, -1, 3, 1024).transpose(0, 1, 3, 2)
-    files = {"package/package.json": b"{}", "package/test_batch.png": b"-"}
+    files = {"package/package.json": b"{}", "package/test_batch.png": encoded(255 - rows[0])}
     files |= {f"package/data_batch_{number}.png": encoded(sheet) for number, sheet in enumerate(rows, start=1)}
-    return files | {"package/train_lables.json": json.dumps(labels).encode()}
+    named = {"train_lables.json": labels, "test_lables.json": labels[: len(rows[0])]}
+    return files | {f"package/{name}": json.dumps(listed).encode() for name, listed in named.items()}
 
 
 def tfrecord(images: Pixels) -> bytes:
     """Glow's: Examples with label, shape and raw pixels."""
-    return b"".join(_record(_example(image)) for image in images)
+    return b"".join(record(_example(image)) for image in images)
 
 
-def _record(content: bytes) -> bytes:
+def record(content: bytes) -> bytes:
     length = struct.pack("<Q", len(content))
-    return length + struct.pack("<I", _masked_crc(memoryview(length))) + content + bytes(4)
+    return length + struct.pack("<I", masked_crc(length)) + content + struct.pack("<I", masked_crc(content))
+
+
+def masked_crc(content: bytes) -> int:
+    """CRC-32C bit by bit, rotated and shifted as TFRecord has it."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def _example(image: Pixels) -> bytes:

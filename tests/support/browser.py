@@ -8,7 +8,6 @@ import socket
 import struct
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,9 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from support.waiting import STANDSTILL, tail, wait_for
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-START = 60.0  # seconds that a busy machine may need
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run")
 
 
@@ -39,20 +38,18 @@ def browser() -> Iterator["Browser"]:
         command = [program(), *FLAGS, f"--user-data-dir={folder}", "about:blank"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            port = _port(Path(folder) / "DevToolsActivePort", process)
-            yield Browser(port)
+            yield Browser(_port(Path(folder), process))
         finally:
             process.terminate()
             process.wait()
 
 
-def _port(file: Path, process: "subprocess.Popen[bytes]") -> int:
-    until = time.monotonic() + START
-    while time.monotonic() < until and process.poll() is None:
-        if file.exists() and (lines := file.read_text().splitlines()):
-            return int(lines[0])
-        time.sleep(0.05)
-    raise RuntimeError("chromium did not start")
+def _port(folder: Path, process: "subprocess.Popen[bytes]") -> int:
+    def lines() -> list[str]:
+        assert process.poll() is None, "chromium did not start"
+        return tail(folder / "DevToolsActivePort").splitlines()
+
+    return int(wait_for(lines, lambda: sorted(os.listdir(folder)))[0])  # noqa: PTH208
 
 
 class Browser:
@@ -84,7 +81,7 @@ class Tab:
     """A web socket to one page: calls with their answers, and the events in between."""
 
     def __init__(self, port: int, path: str) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=START)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=STANDSTILL)
         self.stream = self.socket.makefile("rb")
         key = base64.b64encode(os.urandom(16)).decode()
         upgrade = f"GET /{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

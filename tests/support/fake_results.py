@@ -14,7 +14,7 @@ Sections = Mapping[str, Mapping[str, float]]
 
 
 def write_results(config: Config, layout: Layout, name: str, sections: Sections, spread: float = 0.0) -> None:
-    """`sections` as in a summary: what is given is measured, the rest is 0.5; `spread` tells the seeds apart."""
+    """`sections` as in a summary: what is given is measured, the rest is 0.5; `spread` makes the seeds differ."""
     experiment = config.experiment(name)
     offsets = np.linspace(-spread, spread, len(experiment.seeds)) if len(experiment.seeds) > 1 else [0.0]
     default = dict.fromkeys(("fid", "is", "is_std", "precision", "recall", "density", "coverage"), 0.5)
@@ -34,7 +34,7 @@ def write_results(config: Config, layout: Layout, name: str, sections: Sections,
 
 
 def write_gallery(config: Config, layout: Layout, name: str, samples: int = 80) -> None:
-    """Pictures that tell their place: brightness by index, a colour by experiment."""
+    """Pictures that show their place: brightness by index, a colour by experiment."""
     experiment = config.experiment(name)
     resolution = experiment.dataset.resolution
     ramp = np.linspace(0, 1, resolution)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
+from support import PARAMS
 
 from rtm.config import Config, load
-from support import PARAMS
 
 
 def install(folder: Path, module: str, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:

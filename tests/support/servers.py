@@ -1,8 +1,8 @@
-"""A web server on this machine that misbehaves as told, and remembers what it was asked."""
+"""A web server on this machine that misbehaves on purpose and remembers the requests."""
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PAGE = b"<!DOCTYPE html><html><body>Please sign in</body></html>"
@@ -14,6 +14,7 @@ class Server:
     def __init__(self, content: bytes, *habits: str) -> None:
         self.content, self.habits = content, list(habits)
         self.asked: list[str | None] = []  # ranges
+        self.raw = b""  # the whole answer of habit "raw"
         self.stalled = threading.Event()  # ends a stall
         self.url = ""
 
@@ -52,8 +53,14 @@ class _Answer:
     def give(self) -> None:
         if self.habit == "mute":
             return
-        if self.habit.isdigit():
-            self.head(int(self.habit), 0)
+        if self.habit.isdigit() or self.habit == "empty":
+            self.head(200 if self.habit == "empty" else int(self.habit), 0)
+        elif self.habit.startswith("to "):
+            self.head(302, 0, Location=self.habit[3:])
+        elif self.habit == "raw":
+            self.handler.wfile.write(self.server.raw)
+        elif self.habit in ("endless", "trickles", "slow header"):
+            self.on_and_on()
         elif self.habit in ("login", "disguised login"):
             self.head(200, len(PAGE), "text/html" if self.habit == "login" else "application/zip")
             self.handler.wfile.write(PAGE)
@@ -62,6 +69,8 @@ class _Answer:
 
     def file(self) -> None:
         content, habit = self.server.content, self.habit
+        if habit == "drops and changes":
+            content = content.translate(bytes(byte ^ len(self.server.asked) & 255 for byte in range(256)))
         if self.begin >= len(content):
             self.head(416, 0)
             return
@@ -78,10 +87,21 @@ class _Answer:
             self.handler.wfile.flush()
             self.server.stalled.wait(30)
 
+    def on_and_on(self) -> None:
+        """What never ends by itself: a file, a file a byte at a time, or the header of one."""
+        if self.habit != "slow header":
+            self.head(200, -1)
+        parts = {"endless": self.server.content, "trickles": b"x", "slow header": b"HTTP/1.1 200 OK\r\nX: x"}
+        with suppress(OSError):
+            while not self.server.stalled.wait(0 if self.habit == "endless" else 0.01):
+                self.handler.wfile.write(parts[self.habit])
+                parts["slow header"] = b"x"
+
     def head(self, status: int, length: int, kind: str = "application/octet-stream", **extra: str) -> None:
         self.handler.send_response(status)
         self.handler.send_header("Content-Type", kind)
-        self.handler.send_header("Content-Length", str(length))
+        if length >= 0:
+            self.handler.send_header("Content-Length", str(length))
         for name, value in extra.items():
             self.handler.send_header(name, value)
         self.handler.end_headers()

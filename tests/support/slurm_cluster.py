@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from support.waiting import tail, wait_for
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 SEARCHED = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 GPUS = 8
+QUIET = 15.0  # seconds in which jobs and daemons may end by themselves
 SETTINGS = """\
 ClusterName=private
 SlurmctldHost={host}(127.0.0.1)
@@ -68,15 +71,17 @@ class Cluster:
         munge += [f"--key-file={self.folder}/munge.key"]
         munge += [f"--{kind}-file={self.folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
         self._start("munged", *munge)
-        self._until(lambda: (self.folder / "munge.socket").exists(), "munged")
+        self._until(lambda: (self.folder / "munge.socket").exists())
         self._start("slurmctld", "-D", "-c")
         self._start("slurmd", "-D", "-N", "node")
-        self._until(lambda: self.ask("sinfo", "-h", "-o", "%T") == "idle", "slurmd")
+        self._until(lambda: self.ask("sinfo", "-h", "-o", "%T") == "idle")
 
     def stop(self) -> None:
         """With all jobs, and processes of theirs that have outlived them."""
         self.ask("scancel", "--full", "--partition=main")
-        wait(lambda: not self.ask("squeue", "-h"), seconds=15)
+        end = time.monotonic() + QUIET
+        while self.ask("squeue", "-h") and time.monotonic() < end:
+            time.sleep(0.1)
         for process in reversed(self.daemons.values()):
             process.terminate()
         for process in reversed(self.daemons.values()):
@@ -94,7 +99,7 @@ class Cluster:
             yield
         finally:
             self._start("slurmctld", "-D")
-            self._until(lambda: "up" in self.ask("scontrol", "ping").lower(), "slurmctld")
+            self._until(lambda: "up" in self.ask("scontrol", "ping").lower())
 
     def ask(self, *command: str) -> str:
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=60)
@@ -104,10 +109,12 @@ class Cluster:
         with open(self.folder / f"{command[0]}.out", "ab") as out:
             self.daemons[command[0]] = subprocess.Popen(command, env=self.environment, stdout=out, stderr=out)
 
-    def _until(self, condition: Callable[[], bool], name: str) -> None:
-        if not wait(condition, seconds=60):
-            told = "".join(path.read_text(errors="replace")[-2000:] for path in sorted(self.folder.glob("*.log")))
-            raise RuntimeError(f"{name} did not come up:\n{told}")
+    def unanswered(self) -> int:
+        """How often Snakemake has asked for its jobs in vain."""
+        return tail(self.folder / "unanswered").count("--name")
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        wait_for(condition, lambda: "".join(map(tail, sorted(self.folder.glob("*.log")))))
 
     def _orphans(self) -> Iterator[int]:
         for path in Path("/proc").glob("[0-9]*/environ"):
@@ -142,9 +149,12 @@ def _configured(folder: Path) -> dict[str, str]:
     (folder / "gres.conf").write_text(gpus)
     values = {"folder": folder, "host": host, "user": user, "controller": controller, "daemon": daemon, "gpus": GPUS}
     (folder / "slurm.conf").write_text(SETTINGS.format(**values))
-    for name in ("srun", "squeue", "scontrol"):  # the step inside a job is started without SLURM_CONF
+    lines = dict.fromkeys(("srun", "scontrol"), 'exec {real} "$@"')
+    lines["squeue"] = '{real} "$@" || {{ echo "$@" >> {folder}/unanswered; exit 1; }}'
+    for name, line in lines.items():  # the step inside a job is started without SLURM_CONF
         program = folder / "bin" / name
-        program.write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which(name, path=SEARCHED)} "$@"\n')
+        call = line.format(real=shutil.which(name, path=SEARCHED), folder=folder)
+        program.write_text(f"#!/bin/sh\nexport SLURM_CONF={folder}/slurm.conf\n{call}\n")
         program.chmod(0o755)
     return {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf", "PATH": f"{folder}/bin:{SEARCHED}"}
 
@@ -159,16 +169,9 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def wait(condition: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not (met := condition()) and time.monotonic() < end:
-        time.sleep(0.1)
-    return met
-
-
 def _ended(process: subprocess.Popen[bytes]) -> None:
     try:
-        process.wait(timeout=15)
+        process.wait(timeout=QUIET)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

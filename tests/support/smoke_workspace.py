@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from support import PARAMS
 
 from rtm.config import Config, Experiment, load
 from rtm.data.datasets import Images
@@ -15,7 +16,6 @@ from rtm.methods.registry import build_method
 from rtm.models.digits import DigitClassifier
 from rtm.pipeline.graph import jobs
 from rtm.training.loop import Run
-from support import PARAMS
 
 
 def experiment(name: str, **training: object) -> Experiment:
@@ -37,10 +37,10 @@ def run(folder: Path, chosen: Experiment, name: str = "run") -> Run:
     return Run(build_method(chosen_setting), chosen_setting, folder / name)
 
 
-def fetch(config: Config) -> None:
-    """What trainings on shells need, in this folder: few images, and a network that has learnt nothing."""
+def fetch(config: Config, *datasets: str) -> None:
+    """What trainings need, in this folder: images, and a network that has learnt nothing."""
     layout, graph = config.layout, jobs(config)
-    for dataset in ("digits", "shells"):
+    for dataset in {"digits", *datasets}:
         with recorded(graph[f"fetch/{dataset}"]):
             prepare(dataset, config.params.datasets[dataset], layout.images(dataset))
     with recorded(graph["fetch/digit_classifier"]):

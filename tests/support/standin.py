@@ -4,7 +4,9 @@ Staleness is about what runs and what does not: every verb appends its job to `r
 function of the values, the code and the files it reads.
 """
 
+import argparse
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -16,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from support import ROOT, TESTS
 
 REAL = ("core", "config", "lineage", "pipeline")  # rooms, and modules of others
-REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "methods/__init__", "methods/registry", "models/registry"]
+REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "cli/runs", "cli/store"]
+REAL_MODULES += ["methods/__init__", "methods/registry", "models/registry", "reports/status"]
 REAL_MODULES += ["training/__init__", "training/runs", "training/unfinished"]
 FUNCTION = "def {name}():\n    return 1\n\n\n"
 STUBS = {  # module: what its code stands on, and the functions that the pipeline names as entries
@@ -55,7 +57,9 @@ DEMO = {
 
 
 def write(path: Path, text: str) -> None:
+    """A new file, as jobs write them: the old one may be a link into DVC's cache."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
     path.write_text(text)
 
 
@@ -99,7 +103,7 @@ class Repository:
         repository = cls(folder)
         repository.shrink_params()
         repository.run("git", "init", "-q", "-b", "main")
-        repository.run("rtm", "lineage", "dvc")
+        repository.run("rtm", "lineage", "dvc", "all")
         repository.commit("start")
         return repository
 
@@ -152,10 +156,10 @@ class Repository:
 
     def planned(self, *targets: str) -> list[str]:
         """The rules that a dry run would execute, a word for each job."""
-        told = self.run("snakemake", "-n", "--quiet", "host", "--", *(targets or ("all", "demo")))
-        if "Nothing to be done" in told:
+        output = self.run("snakemake", "-n", "--quiet", "host", "--", *(targets or ("all", "demo")))
+        if "Nothing to be done" in output:
             return []
-        counts = [line.split() for line in told.split("Job stats:")[1].split("total")[0].splitlines()[3:]]
+        counts = [line.split() for line in output.split("Job stats:")[1].split("total")[0].splitlines()[3:]]
         rules = [rule for line in counts if line for rule in [line[0]] * int(line[1])]
         return sorted(rule for rule in rules if rule not in ("all", "demo"))
 
@@ -209,23 +213,25 @@ def make(job: Any) -> None:
 
 
 def make_all() -> None:
-    """Every job in this process, as if Snakemake had run them."""
-    from rtm.lineage.receipts import recorded
+    """Every job in this process, as if Snakemake had run them, and what DVC's stages depend on."""
+    from rtm.lineage.store import kept
+    from rtm.pipeline.dvc import write_fingerprints
     from rtm.pipeline.graph import every_job
 
     ordered = {before.id: before for job in every_job().values() for before in job.upstream()}
     for job in ordered.values():
-        with recorded(job):
+        with kept(job):
             make(job)
     for folder in ("samples", "demo/samples"):
         shutil.rmtree(folder)
+    write_fingerprints()
 
 
 def main(verb: str, *words: str) -> None:
     from rtm.cli.lineage import lineage
     from rtm.config import load
     from rtm.core.errors import UserError
-    from rtm.lineage.receipts import recorded
+    from rtm.lineage.store import kept, served
     from rtm.pipeline.graph import jobs
 
     try:
@@ -236,11 +242,18 @@ def main(verb: str, *words: str) -> None:
             reason = words[words.index("--reason") + 1] if "--reason" in words else None
             lineage([word for word in words if word not in ("--reason", reason)], reason)
             return
+        if verb in ("store", "runs"):
+            module = importlib.import_module(f"rtm.cli.{verb}")
+            module.add_options(parser := argparse.ArgumentParser())
+            getattr(module, verb)(parser.parse_args(words))
+            return
         options = dict(pairwise(words))
         names = {"evaluate": "{0}/{--protocol}/seed{--seed}", "reference": "{0}/{1}", "report": "index"}
         seeded = names.get(verb, "{0}/seed{--seed}" if "--seed" in words else "{0}")
         job = jobs(load(options["--scale"]))[f"{verb}/{seeded.format(*words, **options)}"]
-        with recorded(job) as recording:
+        if served(job):
+            return
+        with kept(job) as recording:
             recording.facts["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
             with open(Path.cwd().parent / f"{Path.cwd().name}.ran", "a") as file:
                 file.write(f"{job.id}\n")

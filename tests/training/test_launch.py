@@ -26,7 +26,7 @@ NAME, METHOD = "shells_imle_rtm", "rtm.methods.imle.method"
 def smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.chdir(tmp_path)
     config = load("smoke", PARAMS)
-    smoke_workspace.fetch(config)
+    smoke_workspace.fetch(config, "shells")
     return config
 
 
@@ -69,7 +69,7 @@ def test_an_unfinished_training_is_reported_and_resumed(
 
     def written_otherwise(how: str) -> None:
         sources = dict(present().sources)
-        changed = sources[METHOD].replace("def build_method(", f"@print({how!r})\ndef build_method(")
+        changed = sources[METHOD].replace("class ImleMethod(", f"@print({how!r})\nclass ImleMethod(")
         sources[METHOD] = changed
         code = Code(sources, present().files)
         monkeypatch.setattr("rtm.lineage.receipts.present", lambda: code)
@@ -82,7 +82,7 @@ def test_an_unfinished_training_is_reported_and_resumed(
     assert second != first and f"goes on from {second}" in capsys.readouterr().out
     train(smoke)
     assert read_json(job(smoke).receipt)["made"]["accepted"][0]["changes"] == [
-        "code of rtm.methods.imle.method:build_method changed"
+        "code of rtm.methods.imle.method:ImleMethod changed"
     ]
     steps = [row["step"] for row in log_rows(second / "log.jsonl")]
     assert steps == sorted(set(steps))  # it resumed
@@ -94,4 +94,4 @@ def test_an_unfinished_training_is_reported_and_resumed(
     written_otherwise("another sum")
     messages = begin()
     assert f"{second} holds an unfinished training of this seed at step 1, which is not resumed because" in messages
-    assert "code of rtm.methods.imle.method:build_method changed. After a refactoring" in messages
+    assert "code of rtm.methods.imle.method:ImleMethod changed. After a refactoring" in messages

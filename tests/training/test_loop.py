@@ -119,6 +119,7 @@ def kill_after_a_save(folder: Path, *arguments: str) -> None:
     process.wait()
 
 
+@pytest.mark.slow(seconds=12)
 @pytest.mark.parametrize(
     ("name", "length"), [(IMLE, {"epochs": 20}), ("afhq_stylegan2_ada_rtm", {"steps": 40})], ids=["imle", "gan"]
 )
@@ -193,6 +194,7 @@ distributed.stop()
 """
 
 
+@pytest.mark.slow(seconds=12)
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
     chosen = smoke_workspace.experiment(IMLE, epochs=4, save_every=5)
     single = smoke_workspace.run(tmp_path, chosen, "single")

@@ -201,6 +201,7 @@ def test_reduced_precision_leaves_regularisers_alone(digits: Images) -> None:
         assert rounded != exactly and rounded == pytest.approx(exactly, rel=0.1)
 
 
+@pytest.mark.slow(seconds=8)
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at it itself
 def test_compiled_networks_train_the_same(digits: Images, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_with = torch.nn.Module.compile
@@ -239,6 +240,7 @@ distributed.stop()
 """
 
 
+@pytest.mark.slow(seconds=8)
 def test_two_processes_equal_one(digits: Images, tmp_path: Path) -> None:
     images, result = Path(digits.pixels.filename), tmp_path / "two.pt"  # type: ignore[attr-defined]
     ours = {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
@@ -273,6 +275,7 @@ def frechet(a: Tensor, b: Tensor) -> float:
 SLOW_RTM = RTM.model_copy(update={"lr_mul": 0.01})  # as in params/mappers.yaml for StyleGAN2
 
 
+@pytest.mark.slow(seconds=4)
 @pytest.mark.parametrize("mapper", [MLP2, SLOW_RTM], ids=["mlp", "rtm"])
 def test_a_small_gan_learns_the_digits(mapper: Mapper, digits: Images, tmp_path: Path) -> None:
     wide = {"channel_base": 256, "channel_max": 32, "mbstd_group": 4, "r1_gamma": 0.3, "r1_every": 8, "ema_kimg": 1.0}

@@ -1,0 +1,409 @@
+"""Results by what they are: a job finds its result again under any name, on any branch, in any clone.
+
+The address of a result is a hash of its stage, its parameters and its inputs by content; no name of an experiment, a
+dataset or a file is in it. An entry of the index is kept below its address: the receipt, and the md5 of each file by
+its role. The bytes are objects of DVC's cache, so what DVC keeps too is there once:
+
+    <cache>/files/md5/ab/cdef...           objects, as DVC lays them out
+    <cache>/rtm/index/<address>-<id>.json  entries
+    <cache>/rtm/code/<hash>.json           definitions behind the code of entries, as in lineage/code/
+
+A DVC remote has the same layout (`rtm.lineage.remote`). An entry is a hit if its code is the present code, or was
+accepted as the same. No file takes its place in the repository before its md5 was found right.
+"""
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rtm.core.errors import UserError
+from rtm.core.files import UNREADABLE, digest, temporary_of, write_json, write_text
+from rtm.lineage.fingerprint import Graph
+from rtm.lineage.job import Job, Stage
+from rtm.lineage.receipts import JSON, Ledger, Recording, State, code_file, recorded, recorded_graph, whole_receipt
+from rtm.lineage.remote import Remote
+
+ALWAYS = (Stage.TRAIN,)  # kept however short they were
+LONG = (Stage.REFERENCE, Stage.GALLERY, Stage.EVALUATE)  # kept if they took so many
+SECONDS = 180.0
+KINDS = (*ALWAYS, *LONG)
+NAMED = (Stage.EVALUATE,)  # its file holds the name of the experiment: for a job of the same name alone
+LINKED = 1 << 20  # bytes from which a file and its object share their space
+SWITCH = "RTM_STORE"  # "off": nothing comes from the store; "asked": Snakemake's plan has asked it already
+STAGES = frozenset(map(str, Stage))
+DVC = Path(".dvc")
+Files = dict[str, JSON]  # by role: {"md5": ..., "size": ...}
+
+
+def address(stage: str, parts: JSON) -> str | None:
+    """Where results of such parts are found; none while an input was never made."""
+    inputs = sorted([_stage_of(name), identity or ""] for name, identity in parts["inputs"].items())
+    if not all(identity for _, identity in inputs):
+        return None
+    return _sha256([stage, _set(parts["params"]), inputs])
+
+
+def role(path: Path, root: str) -> str:
+    """What a file is among the outputs of its job, without names: "checkpoints/*.safetensors"."""
+    return f"{Path(str(path).removeprefix(root)).parts[0]}/*{path.suffix}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A result in the index."""
+
+    stage: str
+    job: str  # the id that it was made under
+    receipt: JSON
+    files: Files
+    places: dict[str, Path] = field(default_factory=dict)  # by role: where the files are perhaps, if not in the cache
+
+    @property
+    def address(self) -> str | None:
+        return address(self.stage, self.receipt["parts"])
+
+    @property
+    def code(self) -> str:
+        return str(self.receipt["parts"]["code"])
+
+    @property
+    def id(self) -> str:
+        return _sha256([self.address, self.code, self.files])[:16]
+
+    @property
+    def file(self) -> str:
+        return f"{self.address}-{self.id}.json"
+
+    @property
+    def size(self) -> int:
+        return sum(int(each["size"]) for each in self.files.values())
+
+    @property
+    def md5s(self) -> set[str]:
+        return {str(each["md5"]) for each in self.files.values()}
+
+    @property
+    def made(self) -> JSON:
+        return dict(self.receipt["made"])
+
+    @property
+    def name(self) -> str:
+        """Of the job, in its stage."""
+        return self.job.split(f"{self.stage}/", 1)[1]
+
+    def text(self) -> str:
+        held = {"stage": self.stage, "job": self.job, "receipt": self.receipt, "files": self.files}
+        return json.dumps(held, indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def of(cls, text: str, file: str) -> "Entry":
+        """What `text` wrote; a ValueError, KeyError or TypeError if it is something else, or of another address."""
+        held = json.loads(text)
+        files = {str(key): {"md5": str(each["md5"]), "size": int(each["size"])} for key, each in held["files"].items()}
+        entry = cls(str(held["stage"]), str(held["job"]), held["receipt"], files)
+        hashes = [*((md5, 32) for md5 in entry.md5s), (entry.code, 16)]  # they become names of files
+        if not whole_receipt(entry.receipt) or not all(re.fullmatch(f"[0-9a-f]{{{n}}}", text) for text, n in hashes):
+            raise ValueError("not an entry")
+        if entry.file != file:
+            raise ValueError("its name does not follow from its content")
+        return entry
+
+
+def entry_of(stage: str, job: str, root: str, receipt: JSON) -> Entry:
+    """What a receipt is in the index; only trainings and such have one file a role."""
+    outputs = {role(Path(path), root): (Path(path), output) for path, output in receipt["outputs"].items()}
+    files = {key: {"md5": output["md5"], "size": output["size"]} for key, (_, output) in outputs.items()}
+    return Entry(stage, job, receipt, files, {key: path for key, (path, _) in outputs.items()})
+
+
+class Shelf:
+    """The store on this machine: DVC's cache."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.index, self.code = root / "rtm/index", root / "rtm/code"
+
+    def object(self, md5: str) -> Path:
+        return self.root / "files/md5" / md5[:2] / md5[2:]
+
+    def entries(self, at: str = "") -> list[Entry]:
+        found = []
+        for path in sorted(self.index.glob(f"{at}*.json")):
+            with suppress(*UNREADABLE, AttributeError):  # a damaged entry is none
+                found.append(Entry.of(path.read_text(), path.name))
+        return found
+
+    def graph(self, code: str) -> Graph | None:
+        return recorded_graph(self.code / f"{code}.json")
+
+    def holds(self, file: JSON) -> bool:
+        """Whether an object is there, by its size; its bytes are looked at before they are used."""
+        with suppress(OSError):
+            return bool(self.object(file["md5"]).stat().st_size == file["size"])
+        return False
+
+    def holds_all(self, entry: Entry) -> bool:
+        return all(self.holds(file) for file in entry.files.values())
+
+    def sound(self, file: JSON) -> bool:
+        """Whether an object has the bytes that its name promises; one that has not is deleted, as DVC does."""
+        if not self.holds(file):
+            return False
+        path = self.object(file["md5"])
+        if digest(path, "md5") == file["md5"]:
+            return True
+        print(f"{path} is damaged: it is deleted, and not used.", file=sys.stderr)
+        path.unlink(missing_ok=True)
+        return False
+
+    def keep(self, path: Path, file: JSON) -> None:
+        """Put a file whose md5 was found right into the cache."""
+        if not self.holds(file):
+            place(path, self.object(file["md5"]), protected=True)
+
+    def add(self, entry: Entry, graph: str) -> None:
+        """The entry last: what it needs is there then."""
+        if not (self.code / f"{entry.code}.json").exists():
+            write_text(self.code / f"{entry.code}.json", graph)
+        if not (self.index / entry.file).exists():
+            write_text(self.index / entry.file, entry.text())
+
+
+def place(source: Path, target: Path, protected: bool = False) -> None:
+    """Have the same bytes in a second place, whole or not at all.
+
+    A large file shares its space with the first: by a reflink, else by a hard link, else it is copied. Both names of a
+    hard link are write-protected as DVC's are; jobs put new files in the place of old ones and never write into them.
+    """
+    from dvc_objects.fs import generic
+    from dvc_objects.fs.local import LocalFileSystem
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary, files = temporary_of(target), LocalFileSystem()
+    real = source.resolve()
+    try:
+        generic.transfer(files, str(real), files, str(temporary), hardlink=real.stat().st_size >= LINKED)
+        with suppress(OSError):  # an object of somebody else in a shared cache, who has protected it
+            temporary.chmod(0o444 if protected or temporary.samefile(real) else 0o644)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def shelf_here() -> Shelf | None:
+    """DVC's cache; none outside of a DVC repository."""
+    if not (DVC / "config").exists():
+        return None
+    from dvc.config import Config
+
+    chosen = Config(str(DVC.absolute()), validate=False)["cache"].get("dir")
+    return Shelf(Path(chosen) if chosen else DVC / "cache")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A result that is this job's under whatever name, and what is signed for it here."""
+
+    entry: Entry
+    receipt: JSON
+    is_remote: bool
+
+    def __str__(self) -> str:
+        made, hours = self.entry.made, float(self.entry.made.get("gpu_hours") or 0)
+        spent = f", {hours:,.0f} GPU-hours" if hours >= 1 else ""
+        return f"made as {self.entry.job} on {made.get('host')} at {made.get('time')}{spent}"
+
+
+class Store:
+    """The store as a process sees it: the shelf here, then the remote, which is asked once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.remote = Remote()
+
+    @cached_property
+    def shelf(self) -> Shelf | None:
+        return None if os.environ.get(SWITCH) == "off" else shelf_here()
+
+    def find(self, job: Job) -> Found | None:
+        """The result of a job that would run, without a byte of it; none if the store does not have it."""
+        if job.stage not in KINDS or not self.ledger.sound(job) or self.shelf is None:
+            return None
+        at = address(job.stage, self.ledger.parts(job))
+        if at is None:
+            return None
+        near = sorted([*self.shelf.entries(at), *self._receipts(job, at)], key=lambda each: str(each.made.get("time")))
+        for entry in reversed(near):
+            if self._fits(job, entry, self._graph(job, entry)) and self._is_here(job, entry):
+                return Found(entry, self._signed(job, entry), is_remote=False)
+        for entry in self._distant(at):
+            if self._fits(job, entry, self._graph(job, entry) or self.remote.graph(entry.code)):
+                return Found(entry, self._signed(job, entry), is_remote=True)
+        return None
+
+    def bring(self, job: Job, found: Found) -> bool:
+        """Put a result where the job leaves its files, and sign for it. False, with a sentence, if bytes are bad."""
+        assert self.shelf is not None
+        files = {path: found.entry.files[role(path, job.root)] for path in job.outputs}
+        for path, file in files.items():
+            if not (self._is_at(path, file) or self._obtained(found, role(path, job.root))):
+                print(f"{job.id} is in the store, but the bytes of {path} cannot be had from it.", file=sys.stderr)
+                return False
+        self._keep_present(job)
+        self._keep_graph(job, found.entry)
+        for path, file in files.items():
+            if not self._is_at(path, file):
+                place(self.shelf.object(file["md5"]), path)
+        write_json(job.receipt, found.receipt)
+        self.ledger.hashes.save()
+        return True
+
+    def serve(self, job: Job) -> Found | None:
+        """Have a result from the store in the place of a job that would run; what it was made as."""
+        waits = self.ledger.state(job) in (State.STALE, State.ABSENT)
+        found = self.find(job) if waits else None
+        if found is None or not self.bring(job, found):
+            return None
+        self.ledger.assume(job, found.receipt)
+        print(f"{job.id} comes from the store, {found}.", file=sys.stderr)
+        return found
+
+    def keep(self, job: Job) -> Entry | None:
+        """Put the result of a job into the store, if it is of a kind that is kept."""
+        receipt = self.ledger.receipt(job)
+        if receipt is None or not _is_kept(job.stage, receipt) or self.shelf is None:
+            return None
+        entry = entry_of(job.stage, job.id, job.root, receipt)
+        if entry.address is None or not all(self._is_at(entry.places[key], entry.files[key]) for key in entry.files):
+            return None
+        for key, file in entry.files.items():
+            self.shelf.keep(entry.places[key], file)
+        self.shelf.add(entry, code_file(job, entry.code).read_text())
+        return entry
+
+    def _receipts(self, job: Job, at: str) -> Iterator[Entry]:
+        """Receipts of this scale under any name, also such that no job writes any more."""
+        for path in sorted((Path(job.root) / "lineage" / job.stage).rglob("*.json")):
+            with suppress(*UNREADABLE):
+                receipt = json.loads(path.read_text())
+                if whole_receipt(receipt) and address(job.stage, receipt["parts"]) == at:
+                    name = path.relative_to(Path(job.root) / "lineage").with_suffix("")
+                    yield entry_of(job.stage, f"{job.root}{name}", job.root, receipt)
+
+    def _distant(self, at: str) -> Iterator[Entry]:
+        for file in self.remote.files:
+            text = self.remote.text(file) if file.startswith(f"{at}-") else None
+            with suppress(*UNREADABLE, AttributeError):
+                if text:
+                    yield Entry.of(text, file)
+
+    def _fits(self, job: Job, entry: Entry, graph: Graph | None) -> bool:
+        """Whether an entry at the job's address is its result: the same code, the files it leaves, the right name."""
+        if {role(path, job.root) for path in job.outputs} != entry.files.keys():
+            return False
+        if job.stage in NAMED and job.name != entry.name:
+            return False
+        if self.ledger.state(job) is State.ABSENT and self._others(job, entry):
+            return False
+        same = entry.code == self.ledger.parts(job)["code"]
+        return same or (graph is not None and self.ledger.same_code(job, graph))
+
+    def _others(self, job: Job, entry: Entry) -> bool:
+        """Whether the receipt here, which is right, is of other bytes: another run of the same training, say."""
+        receipt = self.ledger.receipt(job)
+        return receipt is None or entry_of(job.stage, job.id, job.root, receipt).files != entry.files
+
+    def _signed(self, job: Job, entry: Entry) -> JSON:
+        if self.ledger.state(job) is State.ABSENT:
+            return self.ledger.receipt(job) or {}
+        outputs = {str(path): entry.files[role(path, job.root)] for path in job.outputs}
+        return self.ledger.adopted(job, entry.receipt, outputs, {"entry": entry.id, "job": entry.job})
+
+    def _graph(self, job: Job, entry: Entry) -> Graph | None:
+        return recorded_graph(code_file(job, entry.code)) or (self.shelf.graph(entry.code) if self.shelf else None)
+
+    def _keep_graph(self, job: Job, entry: Entry) -> None:
+        """A receipt whose code was accepted as the present code needs its definitions in lineage/code/."""
+        path = code_file(job, entry.code)
+        graph = None if path.exists() else self._graph(job, entry) or self.remote.graph(entry.code)
+        if graph is not None:
+            write_text(path, graph.text())
+        self.ledger.keep_code(job)
+
+    def _keep_present(self, job: Job) -> None:
+        """What stands in the place of a result goes to the store before it is replaced."""
+        with suppress(UserError, OSError):
+            self.keep(job)
+
+    def _is_here(self, job: Job, entry: Entry) -> bool:
+        return all(
+            self._is_at(path, entry.files[key]) or self._is_near(entry, key)
+            for path in job.outputs
+            for key in [role(path, job.root)]
+        )
+
+    def _is_near(self, entry: Entry, key: str) -> bool:
+        file = entry.files[key]
+        assert self.shelf is not None
+        return self.shelf.holds(file) or (key in entry.places and self._is_at(entry.places[key], file))
+
+    def _is_at(self, path: Path, file: JSON) -> bool:
+        return path.is_file() and self.ledger.hashes.described(path, like=file) == file
+
+    def _obtained(self, found: Found, key: str) -> bool:
+        """Have the bytes of a file in the cache, every one of them checked."""
+        file, entry = found.entry.files[key], found.entry
+        assert self.shelf is not None
+        if self.shelf.sound(file):
+            return True
+        if key in entry.places and self._is_at(entry.places[key], file):
+            self.shelf.keep(entry.places[key], file)
+        else:
+            self.remote.get(file["md5"], self.shelf.object(file["md5"]))
+        return self.shelf.sound(file)
+
+
+def served(job: Job) -> bool:
+    """Bring the result of a job from the store in place of running it; what a verb asks before it starts."""
+    if os.environ.get(SWITCH):
+        return False
+    return Store(Ledger()).serve(job) is not None
+
+
+@contextmanager
+def kept(job: Job) -> Iterator[Recording]:
+    """Run a job, leave its receipt, and keep its result. A store that fails does not fail the job."""
+    with recorded(job) as recording:
+        yield recording
+    try:
+        Store(Ledger()).keep(job)
+    except (OSError, UserError) as error:
+        print(f"{job.id} is finished, but could not be put into the store: {error}", file=sys.stderr)
+
+
+def _is_kept(stage: Stage, receipt: JSON) -> bool:
+    return stage in ALWAYS or (stage in LONG and float(receipt["made"].get("seconds") or 0) >= SECONDS)
+
+
+def _stage_of(job: str) -> str:
+    """The stage in an id, whose scale may come first."""
+    return next(part for part in job.split("/") if part in STAGES)
+
+
+def _set(value: Any) -> Any:
+    """A value without keys that are null: receipts take them for absent ones."""
+    if isinstance(value, dict):
+        return {key: _set(each) for key, each in value.items() if each is not None}
+    return [_set(each) for each in value] if isinstance(value, list) else value
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

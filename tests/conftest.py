@@ -1,0 +1,43 @@
+"""The order of the tests on several cores, and no process left behind by any of them."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.processes import none_left
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A worker runs one file after the other: those that take longest come first, so that all end together."""
+    seconds: dict[Path, float] = defaultdict(float)
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow(seconds=2))
+        slow = item.get_closest_marker("slow")
+        seconds[item.path] += slow.kwargs["seconds"] if slow else 0.1
+    items.sort(key=lambda item: -seconds[item.path])
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: the tests on SLURM wait most of the time."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_process_left_by_the_session() -> Iterator[None]:
+    with none_left("session"):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_process_left_by_a_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    with none_left(request.node.nodeid):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left_by_a_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    with none_left(request.node.nodeid):
+        yield

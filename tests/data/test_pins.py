@@ -1,0 +1,58 @@
+"""A pin changes one value of params/ and nothing else, or nothing at all."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support import PARAMS
+
+from rtm.config import load
+from rtm.core.errors import UserError
+from rtm.data.pins import pin
+
+SHA256 = "ab" * 32
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(PARAMS, tmp_path / "params"))
+
+
+@pytest.mark.parametrize("name", ["digits", "cifar10", "celebahq", "obama", "panda", "cat", "shells"])
+def test_every_dataset_can_be_pinned(folder: Path, name: str) -> None:
+    before, text = load("paper", folder).params.datasets, (folder / "datasets.yaml").read_text()
+    sums = {"images.npy": SHA256} | ({"test_images.npy": "cd" * 32} if before[name].test else {})
+    assert pin(folder, name, sums) == folder / "datasets.yaml"
+    after = load("paper", folder).params.datasets
+    assert after[name].sha256 == SHA256 and {each for each in before if before[each] != after[each]} == {name}
+    old, new = (set(each.splitlines()) for each in (text, (folder / "datasets.yaml").read_text()))
+    assert len(new - old) == len(sums) and all("sha256: " in line for line in old ^ new)
+    pinned = (folder / "datasets.yaml").read_text()
+    pin(folder, name, sums)
+    assert (folder / "datasets.yaml").read_text() == pinned
+
+
+def test_a_mapping_in_braces_and_a_comment_stay(folder: Path) -> None:
+    file = folder / "datasets.yaml"
+    file.write_text(
+        file.read_text()
+        + "  toy: {title: Toy, kind: images, resolution: 8, count: 3, licence: free, citation: none}  # mine\n"
+        + "  other:\n    title: Toy\n    kind: images\n    resolution: 8\n    count: 3\n    sha256: null  # soon\n"
+        + "    # as it is\n    licence: free\n    citation: none\n"
+    )
+    pin(folder, "toy", {"images.npy": SHA256})
+    pin(folder, "other", {"images.npy": SHA256})
+    text = file.read_text()
+    assert f"count: 3, sha256: {SHA256}, licence: free, citation: none}}  # mine\n" in text
+    assert f"    sha256: {SHA256}  # soon\n    # as it is\n" in text
+
+
+def test_a_pin_that_others_would_inherit_is_refused(folder: Path) -> None:
+    file = folder / "datasets.yaml"
+    file.write_text(
+        file.read_text().replace("  shells:\n", "  shells: &shells\n") + "  more: {<<: *shells, count: 5}\n"
+    )
+    before = file.read_text()
+    with pytest.raises(UserError, match="more would take over the sha256 of shells"):
+        pin(folder, "shells", {"images.npy": SHA256})
+    assert file.read_text() == before

@@ -1,0 +1,155 @@
+"""DVC on a repository whose demo is recorded and whose paper never ran, with the real tools, clones and a remote."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from support.standin import Repository, write
+
+from rtm.pipeline.dvc import FINGERPRINTS
+
+NOTHING: list[str] = []
+SCREEN = 40  # lines that a person reads at once
+DEEPER = "params/mappers.yaml:mappers.digits_rtm.L=3"
+RTM_CHANGED = {
+    *("demo/train/digits_rtm/seed0", "demo/sample/digits_rtm/seed0", "demo/evaluate/digits_rtm/digits/seed0"),
+    *("demo/latency/digits_rtm", "demo/summary/digits_rtm", "demo/table/tab_digits"),
+}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """The demo, made by Snakemake, recorded by DVC, committed and pushed."""
+    repository = Repository.create(tmp_path_factory.mktemp("dvc") / "recorded")
+    (repository.folder / "dvc.yaml").unlink()
+    repository.run("rtm", "lineage", "dvc")
+    repository.snakemake("demo")
+    assert {"demo/train/digits_mlp/seed0", *RTM_CHANGED} <= set(repository.ran())
+    repository.run("dvc", "add", "-q", "data/digits")
+    repository.run("dvc", "repro", "demo")
+    assert repository.ran() == NOTHING
+    repository.run("dvc", "push", "-q")
+    repository.commit("the demo")
+    return repository
+
+
+@pytest.fixture
+def repository(recorded: Repository, request: pytest.FixtureRequest) -> Repository:
+    return recorded.copy(recorded.folder.with_name(request.node.name))
+
+
+def stages(repository: Repository, name: str = "dvc.yaml") -> dict[str, dict[str, list[dict[str, str]]]]:
+    return dict(yaml.safe_load((repository.folder / name).read_text())["stages"])
+
+
+def test_a_clone_of_the_demo_has_nothing_to_do(recorded: Repository) -> None:
+    """Neither tool asks for what nobody keeps, nor for experiments that nobody made."""
+    clone = recorded.clone(recorded.folder.with_name("clone"))
+    assert "fail" not in clone.run("dvc", "pull").lower()
+    assert (clone.folder / "data/digits/images.npy").exists()
+    assert clone.planned("demo") == NOTHING
+    assert "up to date" in clone.run("dvc", "status")
+    assert "up to date" in clone.run("dvc", "repro")
+    assert clone.ran() == NOTHING
+    assert not (clone.folder / "weights").exists() and not (clone.folder / "features").exists()
+    assert clone.run("git", "status", "--short") == ""
+
+
+def test_an_accepted_refactoring_is_accepted_in_a_clone(repository: Repository) -> None:
+    """The definitions behind the demo's receipts are pulled with them."""
+    mappers = repository.folder / "rtm/models/mappers.py"
+    mappers.write_text(mappers.read_text().replace("return 1", "return 1 + 0"))
+    repository.run("rtm", "lineage", "accept", "demo/table", "--reason", "written otherwise")
+    repository.commit("a refactoring")
+    clone = repository.clone(repository.folder.with_name("refactored"))
+    clone.run("dvc", "pull", "-q")
+    assert clone.planned("demo") == NOTHING
+    clone.run("dvc", "repro", "demo")
+    assert clone.ran() == NOTHING
+
+
+def test_what_never_ran_is_not_listed(repository: Repository) -> None:
+    assert not [name for name in stages(repository) if name.startswith(("train", "tab_"))]
+    repository.change("mappers", lambda mappers: mappers["digits_rtm"].update(L=3))
+    for command in ("status", "pull", "metrics diff", "metrics show", "plots show --json", "params diff"):
+        printed = repository.run("dvc", *command.split())
+        assert "fail" not in printed.lower(), command
+        assert "--json" in command or len(printed.splitlines()) < SCREEN, command
+
+
+def test_what_is_made_is_listed(repository: Repository) -> None:
+    """One experiment of the paper, then its stage; `all` lists the others too."""
+    repository.snakemake("results/cifar10_imle_mlp/metrics.json")
+    repository.ran()
+    repository.run("rtm", "lineage", "dvc")
+    listed = {name for name in repository.run("dvc", "stage", "list", "--name-only").split() if "train@" in name}
+    assert listed == {"train@cifar10_imle_mlp", "demo_train@digits_mlp", "demo_train@digits_rtm"}
+    repository.run("dvc", "repro")
+    assert repository.ran() == NOTHING
+    assert "up to date" in repository.run("dvc", "status")
+    repository.run("rtm", "lineage", "dvc", "all")
+    assert "train@celebahq_imle_rtm" in repository.run("dvc", "stage", "list", "--name-only")
+    assert "rtm lineage dvc" in repository.run("rtm", "lineage", "dvc", "everything", fails=True)
+
+
+def test_each_stage_depends_on_one_value(recorded: Repository) -> None:
+    """Code and parameters are in dvc.lock once; every other stage has a hash of them."""
+    lock = stages(recorded, "dvc.lock")
+    for name in lock.keys() - {"demo"}:
+        paths = {dep["path"] for dep in lock[name]["deps"]}
+        sources = {path for path in paths if path.split("/")[0] in ("rtm", "params")}
+        values = {path for path in paths if Path(path).parent == FINGERPRINTS}
+        assert (sources, values) == (({"params", "rtm"}, set()) if name == "fingerprints" else (set(), values))
+        assert name == "fingerprints" or values == {f"{FINGERPRINTS}/{name}"}
+
+
+def test_only_what_a_change_reaches_is_called(repository: Repository) -> None:
+    """A remark reaches no stage, a parameter those that read it, also where one stage is asked for."""
+    mappers = repository.folder / "rtm/models/mappers.py"
+    mappers.write_text(f"# a remark\n{mappers.read_text()}")
+    called = repository.run("dvc", "repro", "demo")
+    assert called.count("Running stage") == 1 and "Running stage 'fingerprints'" in called
+    repository.change("mappers", lambda mappers: mappers["digits_rtm"].update(L=3))
+    called = repository.run("dvc", "repro", "demo_train@digits_rtm")
+    assert set(repository.ran()) == RTM_CHANGED - {"demo/table/tab_digits"}
+    assert "Running stage 'demo_train@digits_mlp'" not in called
+    called = repository.run("dvc", "repro", "demo")
+    assert repository.ran() == ["demo/table/tab_digits"]
+    assert "Stage 'demo_train@digits_mlp' didn't change" in called
+    mappers.write_text(mappers.read_text().replace("return 1", "return 2"))
+    repository.run("dvc", "repro", "demo_train@digits_mlp")
+    assert "demo/train/digits_mlp/seed0" in repository.ran()
+
+
+def test_a_queued_experiment_runs_what_it_changes(repository: Repository) -> None:
+    """In a workspace of DVC's own, from what is recorded."""
+    repository.run("dvc", "exp", "run", "-q", "--queue", "-S", DEEPER, "-n", "deeper", "demo")
+    repository.run("dvc", "exp", "run", "--run-all")
+    changed = json.loads(repository.run("dvc", "params", "diff", "--json", "HEAD", "deeper"))
+    assert changed == {"params/mappers.yaml": {"mappers.digits_rtm.L": {"old": 1, "new": 3, "diff": 2}}}
+    metrics = json.loads(repository.run("dvc", "metrics", "diff", "--json", "HEAD", "deeper"))
+    assert list(metrics) == ["demo/results/digits_rtm/metrics.json"]
+    assert repository.planned("demo") == NOTHING  # nothing here changed
+
+
+def test_get_a_checkpoint_by_the_address_of_the_repository(recorded: Repository, tmp_path: Path) -> None:
+    path = "demo/checkpoints/digits_rtm/seed0.safetensors"
+    for name, address in (("by_url", recorded.folder.as_uri()), ("by_path", str(recorded.folder))):
+        recorded.run("dvc", "get", "-q", address, path, "-o", str(tmp_path / name))
+        assert (tmp_path / name).read_bytes() == (recorded.folder / path).read_bytes()
+
+
+def test_pull_spares_data_that_was_fetched_here(recorded: Repository) -> None:
+    clone = recorded.clone(recorded.folder.with_name("fetched"))
+    fetched = clone.folder / "data/cifar10/images.npy"
+    write(fetched, "fetched by hand")
+    for options in ([], ["--force"]):
+        clone.run("dvc", "pull", *options)
+        assert fetched.read_text() == "fetched by hand"
+    clone.run("dvc", "add", "-q", "data/cifar10")
+    assert clone.run("git", "status", "--short", "-uall") == "?? data/cifar10.dvc\n"
+    shutil.rmtree(fetched.parent)
+    clone.run("dvc", "checkout", "-q", "data/cifar10")
+    assert fetched.read_text() == "fetched by hand"

@@ -1,0 +1,61 @@
+"""Processes that outlive the test, module or session that started them, found by a mark in their environment."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+MARK = "RTM_TEST_ID"
+GRACE = 10.0  # seconds in which what was ended may end
+# helpers that Python and PyTorch keep for as long as the process of the tests lives
+KEPT = ("multiprocessing.resource_tracker", "torch/_inductor/compile_worker")
+
+
+@dataclass(frozen=True)
+class Process:
+    id: int
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.command}"
+
+
+@contextmanager
+def none_left(name: str, grace: float = GRACE) -> Iterator[None]:
+    """Mark what is started within; at the end kill whatever of it still lives, and fail with the command lines."""
+    outer = os.environ.get(MARK)
+    mark = os.environ[MARK] = f"{os.getpid()}:{time.monotonic_ns()}:{name}"
+    try:
+        yield
+    finally:
+        os.environ.pop(MARK)
+        if outer is not None:
+            os.environ[MARK] = outer
+    if left := _left(mark, grace):
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process.id, signal.SIGKILL)
+        pytest.fail("These processes were left behind:\n" + "\n".join(map(str, left)), pytrace=False)
+
+
+def _left(mark: str, grace: float) -> list[Process]:
+    """What still lives after a while of grace."""
+    end = time.monotonic() + grace
+    while (left := list(marked(mark))) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
+def marked(mark: str) -> Iterator[Process]:
+    """Living processes with this mark, except this one and what it keeps."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended, or is another user's
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                if not any(name in command for name in KEPT):
+                    yield Process(int(folder.name), command[:500])

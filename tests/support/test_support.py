@@ -1,0 +1,29 @@
+"""What the other tests stand on must be able to fail."""
+
+import signal
+import subprocess
+from itertools import count
+
+import pytest
+from support.processes import none_left
+from support.waiting import wait_for
+
+
+def test_a_process_left_behind_is_killed_and_named() -> None:
+    with pytest.raises(pytest.fail.Exception, match="left behind") as failure, none_left("test", grace=0.1):
+        left = subprocess.Popen(["sh", "-c", "sleep 600 & wait"], start_new_session=True)
+    assert left.wait() == -signal.SIGKILL
+    assert "sleep 600" in str(failure.value)
+
+
+def test_a_process_that_ends_in_time_is_no_failure() -> None:
+    with none_left("test"):
+        process = subprocess.Popen(["sleep", "0.2"])
+    assert process.wait() == 0
+
+
+def test_waiting_ends_with_the_condition_or_with_the_progress() -> None:
+    number = count()
+    assert wait_for(lambda: next(number) > 3, lambda: None, standstill=5)
+    with pytest.raises(pytest.fail.Exception, match=r"Nothing has changed for 0 seconds:\nstep 7"):
+        wait_for(lambda: False, lambda: "step 7", standstill=0)

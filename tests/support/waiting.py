@@ -1,0 +1,40 @@
+"""Waiting by progress: a busy machine may take its time, a test that stands still fails."""
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+STANDSTILL = 240.0  # seconds in which nothing changes; even a loaded machine imports everything in less
+PAUSE, LOOK_EVERY = 0.05, 1.0
+
+
+def wait_for(condition: Callable[[], T], progress: Callable[[], object], standstill: float = STANDSTILL) -> T:
+    """The condition's first true value; fails once `progress` has had the same value for too long."""
+    last, changed = progress(), time.monotonic()
+    looked = changed
+    while not (met := condition()):
+        time.sleep(PAUSE)
+        if time.monotonic() - looked < LOOK_EVERY:
+            continue
+        now, looked = progress(), time.monotonic()
+        if now != last:
+            last, changed = now, looked
+        elif looked - changed > standstill:
+            pytest.fail(f"Nothing has changed for {standstill:.0f} seconds:\n{str(last)[-5000:]}")
+    return met
+
+
+def wait_for_end(process: subprocess.Popen[bytes], progress: Callable[[], object]) -> int:
+    """The exit code of a process."""
+    wait_for(lambda: process.poll() is not None, progress)
+    return process.returncode
+
+
+def tail(path: Path, characters: int = 3000) -> str:
+    """The end of a text that grows, as progress and as what a failure shows; empty while it is not there."""
+    return path.read_text(errors="replace")[-characters:] if path.exists() else ""
