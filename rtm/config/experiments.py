@@ -21,7 +21,7 @@ class Source(Strict):
     file: str | None = None  # its name in downloads/, if the address does not end with it
     md5: MD5 | None = None  # if published; otherwise the receipt keeps the sha256 of the first download
     sha256: SHA256 | None = None
-    size: Count | None = None  # bytes, where published: a server that sends more is left
+    size: Count | None = None  # bytes, if published; a download that grows larger is stopped
 
     @property
     def origin(self) -> str:
@@ -58,15 +58,15 @@ class Dataset(Strict):
     crop: bool = False  # to the square in the middle, before the resize
     resize: Literal["bilinear", "lanczos", "none"] = "none"
     sources: tuple[Source, ...] = ()  # tried in this order
-    sha256: SHA256 | None = None  # of the prepared images.npy: what the results stand on
-    test: Split | None = None  # prepared beside it, for comparisons with images that were not trained on
+    sha256: SHA256 | None = None  # of the prepared images.npy
+    test: Split | None = None  # prepared beside it, to compare with images that were not trained on
     licence: str
     citation: str
 
     @model_validator(mode="after")
     def _has_a_test_split(self) -> "Dataset":
         if self.test and self.kind != "cifar10":
-            raise ValueError("test is for kind cifar10 alone, whose archive has a test split")
+            raise ValueError("only kind cifar10 can have test: its archive has a test split")
         return self
 
 

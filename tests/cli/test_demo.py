@@ -51,6 +51,6 @@ def test_native_h_and_the_same_h_in_the_sweep_are_the_same_number(demo: tuple[Pa
     assert metrics["digits_H8"]["fid"] == metrics["digits"]["fid"]
 
 
-def test_a_second_run_says_that_nothing_is_to_be_done(demo: tuple[Path, str]) -> None:
+def test_a_second_run_has_nothing_to_do(demo: tuple[Path, str]) -> None:
     output = run(demo[0], "rtm", "demo")
-    assert output.startswith("Nothing is to be done") and "Prec." in output
+    assert output.startswith("There is nothing to do") and "Prec." in output
