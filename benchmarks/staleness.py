@@ -41,15 +41,19 @@ def waited(repository: Repository, *command: str) -> float:
     return time.perf_counter() - began
 
 
-def measure(sizes: tuple[int, ...] = (15, 30, 60)) -> Groups:
+def measure(sizes: tuple[int, ...] = (15, 30, 60, 200)) -> Groups:
+    """The last size is about 3,000 jobs."""
     groups: Groups = {}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             repository = finished(Path(folder) / "repository", size)
             assert repository.planned() == []
-            times = {told: waited(repository, *command) for told, command in COMMANDS.items()}
+            times = {name: waited(repository, *command) for name, command in COMMANDS.items()}
             assert repository.ran() == []
         groups[f"nothing to be done in {size} experiments, s"] = times
+    before, last = (groups[f"nothing to be done in {size} experiments, s"] for size in sizes[-2:])
+    added = f"each further experiment from {sizes[-2]} to {sizes[-1]}, s"
+    groups[added] = {name: (last[name] - before[name]) / (sizes[-1] - sizes[-2]) for name in COMMANDS}
     return groups
 
 

@@ -21,11 +21,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from rtm.config import Config, load
+from rtm.config.classes import source_of
 from rtm.config.loading import PARAMS
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
 from rtm.lineage.fingerprint import present
 from rtm.lineage.job import Job, Stage
+from rtm.methods.registry import method_class
+from rtm.models.registry import mapper_class
 from rtm.pipeline.graph import jobs
 
 FILE = Path("dvc.yaml")
@@ -74,10 +77,11 @@ class DvcStage:
 
 def render(listing: Listing) -> str:
     """The text of dvc.yaml."""
-    stages: dict[str, Stanza] = {"fingerprints": _fingerprints()}
+    scales = _scales()
+    stages: dict[str, Stanza] = {"fingerprints": _fingerprints(scales)}
     files: list[Path] = []
     plots: list[Stanza] = []
-    for scale in _scales():
+    for scale in scales:
         chosen = scale.chosen(listing)
         plots += scale.sweeps(chosen)
         stages |= scale.stanzas(chosen, listing)
@@ -120,8 +124,17 @@ def write_fingerprints() -> None:
         write_text(FINGERPRINTS / stage.name, f"{stage.fingerprint()}\n")
 
 
-def _fingerprints() -> Stanza:
-    return _texts("rtm lineage fingerprints", ["params", "rtm"], outs=[str(FINGERPRINTS)])
+def _fingerprints(scales: Iterable["_Scale"]) -> Stanza:
+    experiments = [experiment for scale in scales for experiment in scale.config.experiments.values()]
+    named = {name for each in experiments for name in (mapper_class(each.mapper), method_class(each))}
+    return _texts("rtm lineage fingerprints", ["params", "rtm", *_outside(named)], outs=[str(FINGERPRINTS)])
+
+
+def _outside(names: Iterable[str]) -> list[Path]:
+    """The files or packages in this repository, outside of rtm/, that define classes named in params/."""
+    files = (source_of(name) for name in names if not name.startswith("rtm."))
+    places = {file.parent if (file.parent / "__init__.py").exists() else file for file in files}
+    return sorted(place.relative_to(Path.cwd()) for place in places if place.is_relative_to(Path.cwd()))
 
 
 def _scales() -> list["_Scale"]:

@@ -198,7 +198,7 @@ class Plan:
         """Print the number of stored results at the end of a dry run, below Snakemake's list."""
         self.served += 1
         if self.served == 1:
-            atexit.register(lambda: print(f"{self.served} {_results(self.served)} would come from the store."))
+            atexit.register(lambda: print(_would_come(self.served)))
 
     def _ancient(self, files: Files) -> Files:
         return {name: [self.ancient(path) for path in paths] for name, paths in files.items()}
@@ -299,8 +299,9 @@ def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], File
     return checked
 
 
-def _results(number: int) -> str:
-    return "result" if number == 1 else "results"
+def _would_come(number: int) -> str:
+    results = "1 result" if number == 1 else f"{number} results"
+    return f"{results} would come from the store and not be made, also where the list above has its job."
 
 
 def hours_of(receipt: Mapping[str, Any]) -> float:

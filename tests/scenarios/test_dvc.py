@@ -10,6 +10,8 @@ from support.standin import Repository, write
 
 from rtm.pipeline.dvc import FINGERPRINTS
 
+pytestmark = pytest.mark.slow(seconds=8)
+
 NOTHING: list[str] = []
 SCREEN = 40  # lines that a person reads at once
 DEEPER = "params/mappers.yaml:mappers.digits_rtm.L=3"
@@ -121,6 +123,19 @@ def test_only_what_a_change_reaches_is_called(repository: Repository) -> None:
     mappers.write_text(mappers.read_text().replace("return 1", "return 2"))
     repository.run("dvc", "repro", "demo_train@digits_mlp")
     assert "demo/train/digits_mlp/seed0" in repository.ran()
+
+
+def test_a_class_of_ones_own_counts(repository: Repository) -> None:
+    module = repository.folder / "my_mappers.py"
+    write(module, "class Mine:\n    pass\n")
+    repository.change("mappers", lambda mappers: mappers.update(mine={"kind": "my_mappers:Mine"}))
+    repository.change("demo", lambda demo: demo["digits_rtm"].update(mapper="mine"))
+    repository.run("rtm", "lineage", "dvc")
+    repository.run("dvc", "repro", "demo_train@digits_rtm")
+    assert "demo/train/digits_rtm/seed0" in repository.ran()
+    write(module, "class Mine:\n    depth = 2\n")
+    repository.run("dvc", "repro", "demo_train@digits_rtm")
+    assert "demo/train/digits_rtm/seed0" in repository.ran()
 
 
 def test_a_queued_experiment_runs_what_it_changes(repository: Repository) -> None:

@@ -26,7 +26,8 @@ REAL_MODULES += ["methods/__init__", "methods/registry", "models/registry", "rep
 REAL_MODULES += ["training/__init__", "training/runs", "training/unfinished"]
 FUNCTION = "def {name}():\n    return 1\n\n\n"
 STUBS = {  # module: what its code stands on, and the functions that the pipeline names as entries
-    "models/mappers": ("", ["refine", "MLPMapper", "RTM"]),
+    "models/mappers": ("", ["refine", "MLPMapper", "RTM", "Attention"]),
+    "models/decoders": ("", ["ConvNeXtBranch", "ResidualBranch"]),
     "models/generator": ("", ["build_generator"]),
     "models/stylegan2/generator": ("", ["build_generator"]),
     "training/loop": ("from rtm.models.mappers import refine\n", ["Run"]),
