@@ -20,8 +20,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """\
 # Performance
 
-Measured by `python -m benchmarks` on {processor} (torch {torch}, Python {python}): CPU seconds of one thread, except where it
-says wall time. Compared programs take turns in one process. All numbers: [`results.json`](../benchmarks/results.json).
+Measured by `python -m benchmarks` on {processor} (torch {torch}, Python {python}): CPU seconds of one thread, or wall
+time where it says so. Compared programs take turns in one process. All numbers:
+[`results.json`](../benchmarks/results.json).
 
 The literal Algorithm 1 is the plain transcription of the paper that the tests compare RTM with. Both spend most of
 their time in matrix products; "the most there is to gain" is the limit for any implementation. The cost of the literal
