@@ -1,7 +1,7 @@
 # make demo: the whole pipeline on the embedded digits, on the CPU
 # make check: style, types and the quick tests, for every edit    make test: every check, from a clean clone too
-# make pdf:  every table and figure that is there, in one document (SCALE=demo for the demo's)
-# make report: the same and more on one page for a browser
+# make pdf: all existing tables and figures in one document (SCALE=demo for the demo's)
+# make report: one page with all results, for a browser
 PYTHON ?= python3
 BIN := .venv/bin
 export PATH := $(abspath $(BIN)):$(PATH)

@@ -2,7 +2,7 @@
 #
 #   data/<dataset>/images.npy             prepared images                          workflow/rules/data.smk
 #   weights/<network>.safetensors         frozen networks
-#   features/<dataset>/<protocol>         the training set as a protocol sees it
+#   features/<dataset>/<protocol>         features of the training set
 #   checkpoints/<experiment>/seed<n>      trained weights                          workflow/rules/train.smk
 #   samples/<experiment>/seed<n>/         images to measure, deleted afterwards    workflow/rules/evaluate.smk
 #   galleries/<experiment>/seed<n>.npz    images to look at
@@ -11,10 +11,10 @@
 #     latency.json                        cost of an image
 #     metrics.json                        mean and deviation over the seeds
 #   reports/<table>.tex                   tables and figures                       workflow/rules/reports.smk
-#   reports/index.html                    all of them on one page
+#   reports/index.html                    the page with everything
 #   lineage/<stage>/<name>.json           receipts: what each file was made from
 #
-# What must run is decided by those receipts (rtm/lineage/receipts.py), never by time stamps.
+# The receipts (rtm/lineage/receipts.py) decide which jobs run, never time stamps.
 
 import sys
 
@@ -26,7 +26,7 @@ with one_sentence():
     check_targets(plan.graph, sys.argv[1:])
 
 
-# an image with this project installed, used with `--software-deployment-method apptainer` alone
+# an image with this project installed; used only with `--software-deployment-method apptainer`
 container: config.get("container", "rtm.sif")
 
 

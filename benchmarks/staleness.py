@@ -1,4 +1,4 @@
-"""How long Snakemake and DVC take to find that nothing is to be done, against the number of experiments (wall time)."""
+"""How long Snakemake and DVC take if there is nothing to do, against the number of experiments (wall time)."""
 
 import sys
 import tempfile

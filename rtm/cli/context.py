@@ -1,4 +1,4 @@
-"""What every verb starts from: the parameters of a scale, and receipts for what it makes."""
+"""The start of every verb: the parameters of a scale, and receipts for its results."""
 
 import argparse
 from contextlib import AbstractContextManager
@@ -13,7 +13,7 @@ Arguments = argparse.Namespace
 
 
 class Context:
-    """The parameters of the chosen scale and where its files are."""
+    """The parameters of the chosen scale and the paths of its files."""
 
     def __init__(self, arguments: Arguments) -> None:
         self.config: Config = load(arguments.scale)
@@ -23,12 +23,12 @@ class Context:
         experiment = self.config.experiment(name)
         if seed is not None and seed not in experiment.seeds:
             known = ", ".join(map(str, experiment.seeds))
-            raise UserError(f"{name} has no seed {seed}; choose one of {known}, or add it to its seeds in params/.")
+            raise UserError(f"{name} has no seed {seed}; choose one of {known}, or add the seed in params/.")
         return experiment
 
     def recorded(self, stage: str, name: str) -> AbstractContextManager[Recording]:
         return kept(jobs(self.config)[f"{stage}/{name}"])
 
     def served(self, stage: str, name: str) -> bool:
-        """Whether the result came from the store; nothing is to be done then."""
+        """Whether the result came from the store; then there is nothing to do."""
         return served(jobs(self.config)[f"{stage}/{name}"])

@@ -1,4 +1,4 @@
-"""`rtm demo`: the pipeline on the embedded digits under one live display, and its tables at the end."""
+"""`rtm demo`: run the pipeline on the embedded digits with a live display, then print the tables."""
 
 import json
 import os
@@ -25,10 +25,10 @@ from rtm.pipeline.graph import jobs
 from rtm.reports.cells import build
 from rtm.reports.terminal import print_table
 
-Look = Callable[[list[Job]], None]  # called with the jobs that have ended
-Seen = dict[str, Any]  # what a running job tells of itself
+Update = Callable[[list[Job]], None]  # refreshes the display; gets the finished jobs
+Progressed = dict[str, Any]  # the progress file of a running job
 LOG = Path("demo/logs/snakemake.log")
-SLOW = 0.5  # seconds between two looks
+INTERVAL = 0.5  # seconds between two updates of the display
 
 
 def run(cores: int) -> None:
@@ -40,14 +40,14 @@ def run(cores: int) -> None:
         _execute(todo, layout.page(), cores, console)
         console.print(f"Done in {(time.monotonic() - began) / 60:.1f} minutes.\n")
     else:
-        console.print("Nothing is to be done: all of demo/ is what its parameters, code and data say.\n")
+        console.print("There is nothing to do: all of demo/ is up to date with its parameters, code and data.\n")
     for name in config.tables:
         print_table(config, layout, build(config, layout, name), console)
-    _tell_where(config, layout, console)
+    _print_places(layout, console)
 
 
 def _stale(config: Config) -> list[Job]:
-    """Jobs that leave something behind and that must run, for the count."""
+    """The jobs that must run and keep their outputs, for the count."""
     graph, ledger = jobs(config), Ledger()
     needed = {
         job.id: job
@@ -68,11 +68,11 @@ def _execute(todo: list[Job], page: Path, cores: int, console: Console) -> None:
         with running({**os.environ, "RTM_PROGRESS": folder}) as environment:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
             try:
-                with show(todo, Path(folder), console) as look:
+                with show(todo, Path(folder), console) as update:
                     while process.poll() is None:
-                        look([job for job in todo if _finished(job, began)])
-                        time.sleep(SLOW)
-                    look([job for job in todo if _finished(job, began)])
+                        update([job for job in todo if _finished(job, began)])
+                        time.sleep(INTERVAL)
+                    update([job for job in todo if _finished(job, began)])
             except KeyboardInterrupt:
                 process.terminate()
                 process.wait()
@@ -86,14 +86,14 @@ def _finished(job: Job, since: float) -> bool:
 
 
 @contextmanager
-def _live(todo: list[Job], folder: Path, console: Console) -> Iterator[Look]:
-    """One bar for all jobs and one for each that runs."""
+def _live(todo: list[Job], folder: Path, console: Console) -> Iterator[Update]:
+    """One bar for all jobs, and one for each running job."""
     whole = Progress(*columns()[:3], TimeElapsedColumn(), TextColumn("{task.fields[numbers]}"), console=console)
     task = whole.add_task("all jobs", total=len(todo), numbers="")
     running = Progress(*columns(), console=console)
     tasks: dict[str, TaskID] = {}
 
-    def look(finished: list[Job]) -> None:
+    def update(finished: list[Job]) -> None:
         whole.update(task, completed=len(finished))
         present = dict(_running(folder))
         for name in set(tasks) - set(present):
@@ -110,28 +110,28 @@ def _live(todo: list[Job], folder: Path, console: Console) -> Iterator[Look]:
             )
 
     with Live(Group(whole, running), console=console, refresh_per_second=4):
-        yield look
+        yield update
 
 
 @contextmanager
-def _lines(todo: list[Job], folder: Path, console: Console) -> Iterator[Look]:
-    """Where there is no terminal: a line for each job that ends."""
-    told: set[str] = set()
+def _lines(todo: list[Job], folder: Path, console: Console) -> Iterator[Update]:
+    """Without a terminal: print a line for each finished job."""
+    printed: set[str] = set()
 
-    def look(finished: list[Job]) -> None:
+    def update(finished: list[Job]) -> None:
         for job in finished:
-            if job.id not in told:
-                told.add(job.id)
-                console.print(f"[{len(told)}/{len(todo)}] {job.id}", markup=False)
+            if job.id not in printed:
+                printed.add(job.id)
+                console.print(f"[{len(printed)}/{len(todo)}] {job.id}", markup=False)
 
-    yield look
+    yield update
 
 
-def _running(folder: Path) -> Iterator[tuple[str, Seen]]:
+def _running(folder: Path) -> Iterator[tuple[str, Progressed]]:
     for path in sorted(folder.glob("*.json")):
         try:
             yield path.stem, json.loads(path.read_text())
-        except (OSError, ValueError):  # it has just ended
+        except (OSError, ValueError):  # the job has just ended
             continue
 
 
@@ -139,7 +139,7 @@ def _end(path: Path, lines: int = 25) -> str:
     return "\n".join(path.read_text().splitlines()[-lines:])
 
 
-def _tell_where(config: Config, layout: Layout, console: Console) -> None:
+def _print_places(layout: Layout, console: Console) -> None:
     reports = layout.table("x").parent
     console.print(f"LaTeX, CSV and Markdown  {reports}/tab_*")
     console.print(f"figures                  {layout.figure('x').parent}/")

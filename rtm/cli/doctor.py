@@ -1,4 +1,4 @@
-"""What works on this machine, and what to do about what does not."""
+"""`rtm doctor`: what works on this machine, and how to get the rest."""
 
 import shutil
 import subprocess
@@ -11,14 +11,14 @@ from rich.console import Console
 
 from rtm.config import Config
 
-PATIENCE = 30.0  # seconds for a command's answer
+PATIENCE = 30.0  # seconds to wait for a command
 
 
 @dataclass(frozen=True)
 class Finding:
     subject: str
     good: bool
-    told: str  # what is there, or what to do
+    advice: str  # what was found, or what to do
 
 
 def examine(config: Config) -> list[Finding]:
@@ -30,7 +30,7 @@ def show(findings: list[Finding]) -> None:
     console = Console(highlight=False)
     for finding in findings:
         mark = "[green]yes[/]" if finding.good else "[yellow]no [/]"
-        console.print(f"{mark} {finding.subject:<11} {finding.told}", soft_wrap=True)
+        console.print(f"{mark} {finding.subject:<11} {finding.advice}", soft_wrap=True)
 
 
 def _gpu() -> Finding:
@@ -39,7 +39,7 @@ def _gpu() -> Finding:
     count = torch.cuda.device_count()
     if count:
         return Finding("GPU", True, f"{count} x {torch.cuda.get_device_name()}, torch {torch.__version__}")
-    return Finding("GPU", False, "none: the demo runs on the CPU; submit the rest with `snakemake --profile slurm`")
+    return Finding("GPU", False, "none; the demo runs on the CPU, submit the rest with `snakemake --profile slurm`")
 
 
 def _faiss() -> Finding:
@@ -54,31 +54,31 @@ def _weights(config: Config) -> Finding:
     missing = [name for name in ("inception", "vgg16") if not layout.weights(name).exists()]
     if missing:
         commands = " and ".join(f"`{config.fetching(name)}`" for name in missing)
-        return Finding("weights", False, f"{', '.join(missing)} missing: {commands} (the demo needs neither)")
+        return Finding("weights", False, f"{', '.join(missing)} missing; get with {commands} (not needed for the demo)")
     return Finding("weights", True, f"inception and vgg16 in {layout.weights('inception').parent}/")
 
 
 def _data(config: Config) -> Finding:
     folder = config.layout.images("any").parents[1]
     names = sorted(path.parent.name for path in folder.glob("*/meta.json"))
-    return Finding("data", bool(names), ", ".join(names) or f"no dataset yet: `{config.fetching('digits')}`")
+    return Finding("data", bool(names), ", ".join(names) or f"no dataset yet; try `{config.fetching('digits')}`")
 
 
 def _latex() -> Finding:
     found = shutil.which("pdflatex")
-    return Finding("LaTeX", bool(found), found or "no pdflatex: tables are written but not compiled; install TeX Live")
+    return Finding("LaTeX", bool(found), found or "no pdflatex; install TeX Live to compile the tables")
 
 
 def _slurm() -> Finding:
     if not shutil.which("sbatch"):
-        return Finding("SLURM", False, "no sbatch here: run `snakemake --profile slurm` on a cluster's login node")
+        return Finding("SLURM", False, "no sbatch here; run `snakemake --profile slurm` on a cluster's login node")
     lines = _answer("sinfo", "-h", "-o", "%P %G")
-    return Finding("SLURM", bool(lines), ", ".join(lines[:3]) or "sbatch is here but the controller does not answer")
+    return Finding("SLURM", bool(lines), ", ".join(lines[:3]) or "the controller does not answer; try later")
 
 
 def _dvc_remote() -> Finding:
     remotes = ", ".join(" ".join(line.split()) for line in _answer("dvc", "remote", "list"))
-    return Finding("DVC", bool(remotes), f"{version('dvc')}, remote {remotes}" if remotes else "no remote: see README")
+    return Finding("DVC", bool(remotes), f"{version('dvc')}, remote {remotes}" if remotes else "no remote; see README")
 
 
 def _answer(*command: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""A process that has imported everything and forks for each call: many small jobs without as many slow starts.
+"""A server that has imported everything and forks for each call, so that many small jobs start fast.
 
-`rtm demo` starts one beside Snakemake. The `rtm` of a rule finds its socket in RTM_FORKSERVER and sends its words,
-folder, environment and open files. Without a server, or when the code on disk has changed since, it works alone.
+`rtm demo` starts one beside Snakemake. The `rtm` of a rule finds its socket in RTM_FORKSERVER and sends its command
+line, folder, environment and open files. Without a server, or if the code on disk has changed, `rtm` works alone.
 """
 
 import json
@@ -20,22 +20,22 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-SERVE = "--forkserver"  # the only word of the command line that is not for people
+SERVE = "--forkserver"  # internal, not for users
 PACKAGE = Path(__file__).parents[1]
-# what the verbs import; torch._dynamo is what an optimiser brings along
+# the imports of the verbs; an optimiser imports torch._dynamo
 MODULES = (
     *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
     *("rtm.models.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
     *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
 )
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # none to lose in a fork
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork loses threads
 SIZE = struct.Struct("!q")
 START = 60.0  # seconds that imports may take
 
 
 @contextmanager
 def running(environment: Mapping[str, str], folder: Path | None = None) -> Iterator[dict[str, str]]:
-    """Start a server and give the environment in which `rtm` uses it; end it with the block."""
+    """Start a server, yield the environment in which `rtm` uses it, and end it after the block."""
     with tempfile.TemporaryDirectory(prefix="rtm-forkserver-") as place:
         path = f"{place}/socket"
         command = [sys.executable, "-m", "rtm", SERVE, path]
@@ -51,7 +51,7 @@ def running(environment: Mapping[str, str], folder: Path | None = None) -> Itera
 
 
 def hand_over(path: str) -> int | None:
-    """Exit code of this process's command line, done by the server; None if there is none that can."""
+    """Run this command line in the server; return its exit code, or None if the server cannot do it."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(path)
@@ -72,7 +72,7 @@ def hand_over(path: str) -> int | None:
         for number in (signal.SIGTERM, signal.SIGURG):
             signal.signal(number, forward)
         code = _receive(connection)
-        return 1 if code is None else code  # a worker that was killed says nothing
+        return 1 if code is None else code  # a killed worker sends nothing
 
 
 def _receive(connection: socket.socket) -> int | None:
@@ -81,7 +81,7 @@ def _receive(connection: socket.socket) -> int | None:
 
 
 def serve(path: str, run: Callable[[], None]) -> None:
-    """Answer calls at a socket: each worker becomes the caller and runs `run`, the command line."""
+    """Answer calls at a socket: for each call a worker takes the caller's place and calls `run`."""
     from rtm.lineage.versions import PRELOADED
 
     imported = _times()
@@ -108,7 +108,7 @@ def _times() -> dict[str, int]:
 
 
 def _work(connection: socket.socket, run: Callable[[], None]) -> None:
-    """Become the process that asked, run its command, and send the exit code."""
+    """Take over the caller's files, folder and environment, run its command, and send the exit code."""
     header, files, *_ = socket.recv_fds(connection, SIZE.size, 3)
     asked: dict[str, Any] = json.loads(_exactly(connection, SIZE.unpack(header)[0]))
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):

@@ -1,6 +1,6 @@
 """`rtm <verb>`: every step of the pipeline as a command of its own.
 
-Heavy modules are imported inside the verbs, so that `rtm --help`, tables and figures never wait for torch.
+Heavy modules are imported inside the verbs, so that `rtm --help`, tables and figures start without torch.
 """
 
 import argparse
@@ -28,14 +28,14 @@ def data(arguments: Arguments) -> None:
 
 
 def lineage(arguments: Arguments) -> None:
-    """Where a result comes from, what is stale and why, and DVC's side of it."""
+    """Show where a result comes from, what is stale and why; write DVC's files."""
     from rtm.cli import lineage as lineage_cli
 
     lineage_cli.lineage(arguments.words, arguments.reason, arguments.cell)
 
 
 def demo(arguments: Arguments) -> None:
-    """The whole pipeline on the embedded digits, with a live display; prints the tables."""
+    """Run the whole pipeline on the embedded digits, with a live display, and print the tables."""
     from rtm.cli.demo import run
 
     if arguments.cores < 1:
@@ -46,16 +46,16 @@ def demo(arguments: Arguments) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rtm",
-        description="Recursive Token Mapper: from data to LaTeX, one step a verb. Snakemake calls these verbs in "
-        "order; each works on its own too. Start with `rtm demo`.",
+        description="Recursive Token Mapper: from data to LaTeX, one verb for each step. Snakemake calls them in "
+        "order; each also works alone. Start with `rtm demo`.",
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
     def verb(
         call: Callable[[Arguments], None], name: str | None = None, scaled: bool = True
     ) -> argparse.ArgumentParser:
-        told = (call.__doc__ or "").strip()
-        added = verbs.add_parser(name or call.__name__, help=told, description=told)
+        text = (call.__doc__ or "").strip()
+        added = verbs.add_parser(name or call.__name__, help=text, description=text)
         added.set_defaults(call=call)
         if scaled:
             added.add_argument("--scale", default="paper", help="paper (the default), demo or smoke")
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     of_experiment(summary)
     tabling = verb(table)
     tabling.add_argument("name", help="a name in params/tables.yaml")
-    tabling.add_argument("--available", action="store_true", help="render at once from the results that are here")
+    tabling.add_argument("--available", action="store_true", help="render only the results that exist now")
     verb(figure).add_argument("name", help="a name in params/figures.yaml")
     verb(report)
     verb(pdf)
@@ -93,12 +93,12 @@ def _parser() -> argparse.ArgumentParser:
     tracing.add_argument("words", nargs="+", metavar="WORD", help="a file, or an action with its targets: see below")
     tracing.add_argument("--cell", nargs=2, metavar=("ROW", "COLUMN"), help="which number of a table")
     tracing.add_argument("--reason", help="for accept: why the results stay the same")
-    verb(status).add_argument("--watch", action="store_true", help="look again every few seconds")
+    verb(status).add_argument("--watch", action="store_true", help="refresh every few seconds")
     add_store(verb(store, scaled=False))
     add_runs(verb(runs, scaled=False))
     verb(doctor)
     demoing = verb(demo, scaled=False)
-    demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="how many to use (default: all)")
+    demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="number of cores to use (default: all)")
     verb(print_schema, "schema", scaled=False)
     return parser
 
@@ -107,15 +107,15 @@ def _add_evaluation(evaluating: argparse.ArgumentParser) -> None:
     evaluating.add_argument("subject", help="an experiment, an entry of params/foreign.yaml or, with --dataset, images")
     evaluating.add_argument("--protocol", required=True, help="a name in params/protocols.yaml")
     evaluating.add_argument("--seed", type=int, default=0, help="which of the experiment's seeds (default 0)")
-    evaluating.add_argument("--dataset", help="compare images of any origin with this dataset, and print the metrics")
+    evaluating.add_argument("--dataset", help="compare any images with this dataset and print the metrics")
     evaluating.add_argument("--bootstrap", type=int, default=0, metavar="N", help="intervals from N resamples")
     evaluating.add_argument("--memorisation", action="store_true", help="look for copies of training images")
-    evaluating.add_argument("--held-out", type=Path, help="images that were not trained on, for --memorisation")
+    evaluating.add_argument("--held-out", type=Path, help="for --memorisation: images that were not trained on")
 
 
 def main() -> None:
     arguments = _parser().parse_args()
-    # snakemake, dvc and the rules' own `rtm` are beside this one, whether or not its environment is activated
+    # snakemake, dvc and the `rtm` of rules are found beside this Python, even if its environment is not activated
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     try:
         arguments.call(arguments)

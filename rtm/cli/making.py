@@ -13,7 +13,7 @@ from rtm.pipeline.graph import jobs
 
 
 def fetch(arguments: Arguments) -> None:
-    """Get and prepare a dataset, or the weights of a frozen network."""
+    """Fetch and prepare a dataset, or the weights of a frozen network."""
     context, name, source = Context(arguments), arguments.name, arguments.source
     datasets, layout = context.config.params.datasets, context.layout
     if source and name == "digit_classifier":
@@ -36,7 +36,7 @@ def fetch(arguments: Arguments) -> None:
 
 
 def reference(arguments: Arguments) -> None:
-    """Features of a dataset under a protocol: what generated images are compared with."""
+    """Extract the features of a dataset under a protocol; generated images are compared with them."""
     from rtm.metrics.evaluate import write_reference
 
     context, dataset, protocol = Context(arguments), arguments.dataset, arguments.protocol
@@ -49,7 +49,7 @@ def reference(arguments: Arguments) -> None:
 
 
 def train(arguments: Arguments) -> None:
-    """Train one seed of an experiment, or go on with it; the same command resumes."""
+    """Train one seed of an experiment; the same command resumes it."""
     from rtm.training.launch import train_experiment
 
     context = Context(arguments)
@@ -58,7 +58,7 @@ def train(arguments: Arguments) -> None:
 
 
 def sample(arguments: Arguments) -> None:
-    """Generate the images that are measured, as trained and at every H of the sweep."""
+    """Generate the images to measure, as trained and at every H of the sweep."""
     from rtm.models.sampling import write_samples
 
     context, seed = Context(arguments), arguments.seed
@@ -77,7 +77,7 @@ def gallery(arguments: Arguments) -> None:
     context, seed = Context(arguments), arguments.seed
     experiment = context.experiment(arguments.experiment, seed)
     if seed != (shown := experiment.seeds[0]):
-        raise UserError(f"Figures show seed {shown} of {experiment.name} alone; make its gallery with --seed {shown}.")
+        raise UserError(f"Figures show only seed {shown} of {experiment.name}; make its gallery with --seed {shown}.")
     name, layout = experiment.name, context.layout
     protocol = context.config.params.protocols[experiment.recipe.evaluation.protocols[0]]
     if context.served("gallery", f"{name}/seed{seed}"):
@@ -115,18 +115,15 @@ def evaluate(arguments: Arguments) -> None:
 
 
 def _refuse_unused(arguments: Arguments) -> None:
-    """Options of `rtm evaluate` that would change nothing."""
+    """Refuse options of `rtm evaluate` that would have no effect."""
     if arguments.held_out and not arguments.memorisation:
-        raise UserError("--held-out says what is no copy; add --memorisation, or leave it out.")
+        raise UserError("--held-out needs --memorisation; add --memorisation, or leave it out.")
     if (arguments.bootstrap or arguments.memorisation) and not arguments.dataset:
-        raise UserError(
-            "--bootstrap and --memorisation are for images of any origin: name the training set with --dataset, or "
-            "leave them out."
-        )
+        raise UserError("--bootstrap and --memorisation need --dataset (a training set); add it, or leave them out.")
 
 
 def _evaluate_images(context: Context, arguments: Arguments) -> None:
-    """Somebody else's samples, printed as JSON."""
+    """Measure images of any origin and print the metrics as JSON."""
     from rtm.metrics.foreign import evaluate_images
 
     pick(context.config.params.datasets, arguments.dataset, "dataset")

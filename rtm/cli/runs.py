@@ -15,7 +15,7 @@ from rtm.lineage.receipts import Ledger, run_folder
 from rtm.lineage.store import Store
 from rtm.pipeline.graph import every_job
 from rtm.reports.status import duration, short
-from rtm.training.runs import book_of, is_trained, only_one
+from rtm.training.runs import book_of, is_running, only_one
 from rtm.training.unfinished import step_of
 
 USAGE = """\
@@ -89,7 +89,7 @@ class _Judge:
         self.kept = {str(entry.receipt["fingerprint"])[:16]: entry for entry in entries if entry.stage == Stage.TRAIN}
 
     def kind(self, folder: Path) -> Kind:
-        if is_trained(folder):
+        if is_running(folder):
             return "being trained"
         if self._is_recorded(folder) or self._is_kept(folder):
             return "finished"

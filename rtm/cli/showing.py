@@ -1,4 +1,4 @@
-"""The verbs that show results and states: tables, figures, the page, the PDF, trainings, this machine."""
+"""The verbs that show results and states: tables, figures, page, PDF, trainings, this machine."""
 
 import json
 
@@ -33,7 +33,7 @@ def figure(arguments: Arguments) -> None:
 
 
 def report(arguments: Arguments) -> None:
-    """Put everything there is so far on one page for a browser."""
+    """Write one page for a browser with all results so far."""
     from rtm.reports.html import write_page
     from rtm.reports.status import statuses
 
@@ -44,7 +44,7 @@ def report(arguments: Arguments) -> None:
 
 
 def pdf(arguments: Arguments) -> None:
-    """Put every table and figure that is there into one PDF."""
+    """Put all existing tables and figures into one PDF."""
     from rtm.reports.pdf import compile_pdf, write_report
 
     context = Context(arguments)
@@ -52,19 +52,19 @@ def pdf(arguments: Arguments) -> None:
 
 
 def status(arguments: Arguments) -> None:
-    """Every training: its state, step, speed, time left, GPU-hours, job and loss."""
+    """Show every training: state, step, speed, time left, GPU-hours, job and loss."""
     from rtm.cli.status import show
 
     show(arguments.scale, arguments.watch)
 
 
 def doctor(arguments: Arguments) -> None:
-    """What works on this machine, and what to do about what does not."""
+    """Show what works on this machine, and how to get the rest."""
     from rtm.cli.doctor import examine, show
 
     show(examine(Context(arguments).config))
 
 
 def print_schema(arguments: Arguments) -> None:
-    """The JSON schema of params/, for editors; kept in params/schema.json."""
+    """Print the JSON schema of params/, for editors; a copy is in params/schema.json."""
     print(json.dumps(schema(), indent=2))

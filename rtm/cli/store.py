@@ -21,7 +21,7 @@ rtm store                     every result in the store: what it was made as, it
 rtm store push [TARGET ...]   have it in the DVC remote too; without a target everything that is here
 rtm store pull [TARGET ...]   put results in their places that are stale or absent; without a target all of params/
 rtm store gc                  list what no branch, no tag and no file here needs; --yes removes it
-rtm store gc --force TARGET   the results of these targets too, though a receipt needs them
+rtm store gc --force TARGET   list these results, though a receipt may need them; --yes removes them
 
 A target is a file or a job, as for `rtm lineage`. RTM_STORE=off snakemake ... makes everything anew."""
 
@@ -31,7 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=["list", "push", "pull", "gc"], default="list")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="files or jobs")
     parser.add_argument("--yes", action="store_true", help="for gc: remove what it lists")
-    parser.add_argument("--force", action="store_true", help="for gc: also what receipts or other clones need")
+    forced = "for gc: these results, though receipts or other clones may need them"
+    parser.add_argument("--force", nargs="+", metavar="TARGET", default=[], help=forced)
 
 
 def store(arguments: argparse.Namespace) -> None:
@@ -46,7 +47,7 @@ def store(arguments: argparse.Namespace) -> None:
     elif arguments.action == "pull":
         pull(opened, arguments.targets)
     else:
-        gc(opened, opened.shelf, arguments.targets, yes=arguments.yes, force=arguments.force)
+        gc(opened.shelf, arguments.force, yes=arguments.yes)
 
 
 def show(opened: Store, shelf: Shelf) -> None:
@@ -83,21 +84,21 @@ def pull(opened: Store, targets: Sequence[str]) -> None:
     print(f"{number} {'result' if number == 1 else 'results'} came from the store")
 
 
-def gc(opened: Store, shelf: Shelf, targets: Sequence[str], *, yes: bool, force: bool) -> None:
-    if force and not targets:
-        raise UserError("Name the results that --force is to remove: rtm store gc --force train/cifar10_imle_rtm.")
-    if yes and not force and DVC.absolute().resolve() not in shelf.root.absolute().resolve().parents:
+def gc(shelf: Shelf, forced: Sequence[str], *, yes: bool) -> None:
+    """List what nothing needs, or the targets that are forced; remove it only with --yes."""
+    if yes and not forced and DVC.absolute().resolve() not in shelf.root.absolute().resolve().parents:
         raise UserError(f"Other clones may need what is in {shelf.root}; remove by name: rtm store gc --force TARGET.")
     entries = shelf.entries()
-    chosen = _wanted(every_job(), targets, entries) if targets else entries
-    going = chosen if force else collect.unneeded(shelf, chosen)
+    going = _wanted(every_job(), forced, entries) if forced else collect.unneeded(shelf, entries)
     for entry in going:
         print(_line(entry))
-    size = space(sum(entry.size for entry in going))
-    if yes or (force and going):
-        print(f"{len(going)} results removed, {space(collect.remove(shelf, going, force))} are free now")
+    if yes:
+        freed = collect.remove(shelf, going, force=bool(forced))
+        print(f"{len(going)} of {len(entries)} results removed, {space(freed)} are free now")
     else:
-        print(f"{len(going)} of {len(chosen)} results ({size}) are needed by nothing; --yes removes them")
+        why = "would go" if forced else "are needed by nothing"
+        size = space(sum(entry.size for entry in going))
+        print(f"{len(going)} of {len(entries)} results ({size}) {why}; --yes removes them")
 
 
 def space(size: float) -> str:

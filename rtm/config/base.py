@@ -1,4 +1,4 @@
-"""What every model of `params/` shares: unknown keys, wrong types and impossible values are refused."""
+"""The base of every model of `params/`: it refuses unknown keys, wrong types and impossible values."""
 
 from typing import Annotated, TypeVar
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 def _each_once(values: tuple[T, ...]) -> tuple[T, ...]:
     twice = dict.fromkeys(str(value) for value in values if values.count(value) > 1)
     if twice:
-        raise ValueError(f"{', '.join(twice)} stands there more than once; keep one")
+        raise ValueError(f"{', '.join(twice)} is listed more than once; keep one")
     return values
 
 

@@ -1,4 +1,4 @@
-"""Classes that params/ name, "package.module:Class": found without running their code, imported when they are used."""
+"""Classes that params/ names as "package.module:Class": found without running their code, imported on first use."""
 
 import hashlib
 import inspect
@@ -26,7 +26,7 @@ def imported(name: str) -> Any:
 
 
 def built(name: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """An object of the class, from what every class of its kind is given and from the options in params/."""
+    """Build an object of the class. `given` goes to every class of its kind, `options` are those of params/."""
     cls = imported(name)
     if not inspect.isclass(cls):
         raise UserError(f"{name} is not a class; name one in params/.")
@@ -45,14 +45,14 @@ def built(name: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> An
 
 
 def source_digest(name: str) -> str:
-    """A hash of the class's source: its module's file, and with a package all files beside and below it."""
+    """A hash of the file that defines the class; in a package, of all files beside and below it."""
     file = source_of(name)
     beside = sorted(file.parent.rglob("*.py")) if (file.parent / "__init__.py").exists() else [file]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in beside)).hexdigest()[:16]
 
 
 def source_of(name: str) -> Path:
-    """The file that defines a class; no code of it runs, and none of its packages."""
+    """The file that defines a class, found without running it or the packages around it."""
     module = name.partition(":")[0]
     top, *below = module.split(".")
     spec = None if top == "__main__" else find_spec(top)

@@ -12,16 +12,16 @@ MD5 = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 
 class Source(Strict):
-    """A file to be had from outside: exactly one of url, npm, pip and page says where."""
+    """A file to download: exactly one of url, npm, pip and page says where it is."""
 
-    url: Annotated[str, Field(pattern="^https?://")] | None = None  # fetched from there
+    url: Annotated[str, Field(pattern="^https?://")] | None = None  # downloaded from here
     npm: str | None = None  # a package of npm's registry, with its version ...
     pip: str | None = None  # ... or of PyPI
-    page: str | None = None  # where a person gets it: a form, a licence, a cloud drive
-    file: str | None = None  # its name in downloads/, where the address does not end with it
-    md5: MD5 | None = None  # where published; otherwise the sha256 at first sight counts
+    page: str | None = None  # where a person must get it: a form, a licence, a cloud drive
+    file: str | None = None  # its name in downloads/, if the address does not end with it
+    md5: MD5 | None = None  # if published; otherwise the receipt keeps the sha256 of the first download
     sha256: SHA256 | None = None
-    size: Count | None = None  # bytes, where published: a server that sends more is left
+    size: Count | None = None  # bytes, if published; a download that grows larger is stopped
 
     @property
     def origin(self) -> str:
@@ -29,7 +29,7 @@ class Source(Strict):
 
     @property
     def name(self) -> str:
-        """What the file is called in downloads/."""
+        """The name of the file in downloads/."""
         return self.file or self.origin.split("?")[0].rsplit("/", 1)[-1]
 
     @model_validator(mode="after")
@@ -37,7 +37,7 @@ class Source(Strict):
         if sum(place is not None for place in (self.url, self.npm, self.pip, self.page)) != 1:
             raise ValueError("give exactly one of url, npm, pip and page")
         if self.page and not self.file:
-            raise ValueError("a page needs the name of the file that a person finds there")
+            raise ValueError("page needs file, the name of the file that a person downloads there")
         return self
 
 
@@ -54,24 +54,24 @@ class Dataset(Strict):
     resolution: Count
     count: Count
     classes: Annotated[int, Field(ge=0)] = 0
-    folders: tuple[str, ...] = ()  # those that hold its images, where a source holds more
+    folders: tuple[str, ...] = ()  # the folders with its images, if a source holds others too
     crop: bool = False  # to the square in the middle, before the resize
     resize: Literal["bilinear", "lanczos", "none"] = "none"
     sources: tuple[Source, ...] = ()  # tried in this order
-    sha256: SHA256 | None = None  # of the prepared images.npy: what the results stand on
-    test: Split | None = None  # prepared beside it, for comparisons with images that were not trained on
+    sha256: SHA256 | None = None  # of the prepared images.npy
+    test: Split | None = None  # prepared beside it, to compare with images that were not trained on
     licence: str
     citation: str
 
     @model_validator(mode="after")
     def _has_a_test_split(self) -> "Dataset":
         if self.test and self.kind != "cifar10":
-            raise ValueError("test is for kind cifar10 alone, whose archive has a test split")
+            raise ValueError("only kind cifar10 can have test: its archive has a test split")
         return self
 
 
 class Options(Strict):
-    """A class and the options that it is built with."""
+    """A class and its options."""
 
     kind: str
 
@@ -96,7 +96,7 @@ class Recursive(Options):
     L: Count  # inner cycles
     width: Count = 128  # d_h
     tokens: Count | None = None  # s; by default dim / width
-    fit: bool = True  # insist on tokens x width = dim
+    fit: bool = True  # require tokens x width = dim
     block: Literal["mixer", "attention"] = "mixer"
     layers: Count = 1
     expansion: Count = 4
@@ -105,7 +105,7 @@ class Recursive(Options):
     pixel_norm: bool = True
     init_per_token: bool = False
     learnable_init: bool = False
-    gradient_steps: Count = 1  # last steps that keep a graph; H: all
+    gradient_steps: Count = 1  # number of last steps that keep a graph; H keeps all
     heads: Count | None = None  # of attention; by default one for each 64 channels
     rope: bool = False
     lr_mul: Positive = 1.0
@@ -113,7 +113,7 @@ class Recursive(Options):
     @model_validator(mode="after")
     def _learns(self) -> "Recursive":
         if self.learnable_init and self.gradient_steps < self.H:
-            raise ValueError(f"learnable_init needs gradient_steps: {self.H}, as H is: other steps keep no graph")
+            raise ValueError(f"learnable_init needs gradient_steps: {self.H} (= H): the other steps keep no graph")
         return self
 
     def options(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Recursive(Options):
 
 
 class OwnMapper(Options):
-    """A class from outside; the other keys are its options."""
+    """A class of your own; the other keys are its options."""
 
     model_config = ConfigDict(extra="allow")
     kind: Annotated[str, Field(pattern=PATTERN)]
@@ -141,7 +141,7 @@ Mapper = Annotated[
     Discriminator(
         _kind,
         custom_error_type="mapper_kind",
-        custom_error_message=f"kind must be one of 'mlp', 'rtm', or the name of a class of your own, '{OWN}'",
+        custom_error_message=f"kind must be one of 'mlp', 'rtm', or a class of your own, '{OWN}'",
     ),
 ]
 
@@ -152,7 +152,7 @@ class DecoderConfig(Strict):
     block: Literal["residual", "convnext"]
     blocks: Annotated[dict[int, Count], Field(min_length=1)]  # resolution: number of blocks
     width: Count
-    widths: dict[int, Count] = {}  # resolution: width, where it differs
+    widths: dict[int, Count] = {}  # resolution: width, if it differs
     expansion: Count = 4
     noise: bool = True
     norm_eps: Positive = 1.0e-2
@@ -166,24 +166,24 @@ class DecoderConfig(Strict):
         steps = sorted(self.blocks)
         for low, high in itertools.pairwise(steps):
             if high != (4 if low == 1 else 2 * low):
-                raise ValueError(f"resolutions go 1, 4, 8, 16, ... but {high} follows {low}")
+                raise ValueError(f"resolutions must be 1, 4, 8, 16, ..., but {high} follows {low}")
         if unknown := sorted(set(self.widths) - set(steps)):
             raise ValueError(f"widths names the resolutions {unknown}, which have no blocks; choose among {steps}")
         return self
 
 
 class Watching(Strict):
-    """FID, precision and recall on the way, for the curves: of few images, and apart from what tables are made by."""
+    """FID, precision and recall during training, for the curves: of few images, and never used by tables."""
 
-    looks: Count  # over the whole training
+    looks: Count  # number of measurements over the whole training
     extractor: Literal["inception", "digit_classifier"]
-    samples: Count = 5000  # and as many real images
+    samples: Count = 5000  # generated images, and as many real ones
     k: Count = 3
 
 
 class Training(Strict):
-    epochs: Count | None = None  # give either epochs
-    steps: Count | None = None  # or steps
+    epochs: Count | None = None  # give exactly one of epochs ...
+    steps: Count | None = None  # ... and steps
     batch: Count  # global, over all GPUs
     lr: Positive
     betas: tuple[Fraction, Fraction]
@@ -191,7 +191,7 @@ class Training(Strict):
     optimizer: Literal["adam", "adamw"] = "adam"
     warmup: Annotated[int, Field(ge=0)] = 0  # steps of linear warm-up
     decay: Fraction = 1.0  # the learning rate is multiplied by this ...
-    decay_epochs: Count | None = None  # ... every so many epochs
+    decay_epochs: Count | None = None  # ... every decay_epochs epochs
     ema: Fraction = 0.9999
     accumulate: Count = 1
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -205,7 +205,7 @@ class Training(Strict):
         if (self.epochs is None) == (self.steps is None):
             raise ValueError("give exactly one of epochs and steps")
         if (self.decay_epochs is None) != (self.decay == 1.0):
-            raise ValueError("decay and decay_epochs go together")
+            raise ValueError("give both of decay and decay_epochs, or neither")
         return self
 
     def total_steps(self, images: int) -> int:
@@ -216,16 +216,16 @@ class Training(Strict):
 
 
 class Adaptive(Strict):
-    """AdaIMLE's thresholds: an image is matched anew once its loss has fallen below its own threshold."""
+    """AdaIMLE's thresholds: an image is matched again when its loss falls below its own threshold."""
 
-    change: Fraction = 0.04  # a new threshold is so much below the loss at which the image was matched anew
+    change: Fraction = 0.04  # the new threshold lies this share below the loss at the last matching
     initial: Positive = 1.0
-    staleness: Count = 5  # epochs that a pair is kept at least
+    staleness: Count = 5  # a pair is kept at least this many epochs
 
 
 class Calibrated(Strict):
-    """The radius that rejects this share of a pool, measured in every round: any one that is kept rejects nothing
-    at first or, once the generator is good, everything."""
+    """Measure in every round the radius that rejects this share of the pool. A constant radius would reject nothing
+    at the beginning, or everything when the generator is good."""
 
     rejected: Annotated[float, Field(gt=0, lt=1)]
 
@@ -239,16 +239,16 @@ class Imle(Strict):
     """RS-IMLE (Sec. 3.1): pool, rejection, matching, loss."""
 
     pool: Positive  # m / n
-    refresh: Count  # epochs that a pair is kept (at most, if adaptive)
+    refresh: Count  # a pair is kept this many epochs (if adaptive: at most)
     epsilon: Annotated[  # rejection radius in feature space; 0 is plain IMLE
         Annotated[NonNegative, Tag("number")] | Annotated[Calibrated, Tag("share")], Discriminator(_is_share)
     ]
     perturb: NonNegative = 0.001
     perceptual: Literal["lpips", "digit_classifier"] = "lpips"
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one
-    projection: Count | None = 800  # dimensions of the matching features; null keeps all
+    projection: Count | None = 800  # dimensions of the projected matching features; null projects nothing
     chunk: Count = 256  # pool images decoded at a time
-    probes: Count | None = None  # cells of an approximate search; null is exact
+    probes: Count | None = None  # cells that an approximate search visits; null searches exactly
     adaptive: Adaptive | None = None
 
 
@@ -279,7 +279,7 @@ class StyleGAN2(Strict):
 
 
 class OwnMethod(Options):
-    """A registered method or a class from outside; the other keys are its options."""
+    """A registered method or a class of your own; the other keys are its options."""
 
     model_config = ConfigDict(extra="allow")
     kind: Annotated[str, Field(pattern=rf"^[a-z][a-z0-9_]*$|{PATTERN}")]
@@ -287,7 +287,7 @@ class OwnMethod(Options):
     @model_validator(mode="after")
     def _another(self) -> "OwnMethod":
         if self.kind in ("imle", "stylegan2"):
-            raise ValueError(f"write the values of {self.kind} under {self.kind} instead of method")
+            raise ValueError(f"put the values of {self.kind} under the key {self.kind}, not under method")
         return self
 
 
@@ -296,23 +296,23 @@ class Evaluation(Strict):
     samples: Count  # generated once, enough for every protocol
     batch: Count
     latency_batch: Count
-    latency_passes: Count = 200  # of which the median counts ...
-    latency_warmup: Count = 20  # ... after so many (App. G)
+    latency_passes: Count = 200  # the median of these ...
+    latency_warmup: Count = 20  # ... after this many warm-up passes (App. G)
 
 
 class Resources(Strict):
-    """What one training needs (App. E, "Compute"); zero GPUs means that the CPU is meant."""
+    """What one training needs (App. E, "Compute"); with zero GPUs it runs on the CPU."""
 
     gpus: Annotated[int, Field(ge=0)]
     gpu_model: str = "h100"
-    processes: Count | None = None  # that train together; by default one a GPU
+    processes: Count | None = None  # of one training; by default one for each GPU
     cpus: Count
     mem_gb: Count
-    hours: Positive  # of the whole training, over all its slices
+    hours: Positive  # of the whole training, all slices together
 
 
 class Recipe(Strict):
-    """Everything of an experiment but its mapper: what baseline and RTM share."""
+    """Everything in an experiment except its mapper: the part that baseline and RTM share."""
 
     dataset: Name | None = None
     dim: Count
@@ -320,7 +320,7 @@ class Recipe(Strict):
     training: Training
     imle: Imle | None = None
     stylegan2: StyleGAN2 | None = None
-    method: OwnMethod | None = None  # a third one
+    method: OwnMethod | None = None  # any other method
     evaluation: Evaluation
     resources: Resources
 
@@ -329,7 +329,7 @@ class Recipe(Strict):
         if sum(method is not None for method in (self.imle, self.stylegan2, self.method)) != 1:
             raise ValueError("give exactly one of imle, stylegan2 and method")
         if (self.stylegan2 is None) != (self.decoder is not None):
-            raise ValueError("every method but stylegan2 needs a decoder, and stylegan2 takes none")
+            raise ValueError("every method except stylegan2 needs a decoder, and stylegan2 takes none")
         return self
 
 
@@ -338,13 +338,13 @@ class Entry(Strict):
 
     recipe: Name
     mapper: Name
-    dataset: Name | None = None  # where the recipe serves several
+    dataset: Name | None = None  # if the recipe does not name one
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), Once] = (0,)
     sweep: Annotated[tuple[Count, ...], Once] = ()  # further H at inference (Table 4)
 
 
 class Protocol(Strict):
-    """How a number is made: its name stands in every metrics file (Sec. 4, "Evaluation")."""
+    """How metrics are computed; every metrics file names its protocol (Sec. 4, "Evaluation")."""
 
     title: str
     extractor: Literal["inception", "digit_classifier"]  # for FID and IS
@@ -353,13 +353,13 @@ class Protocol(Strict):
     k: Count
     strict: bool  # a ball's border is outside: `<`, not `<=`
     splits: Count  # of the Inception Score
-    samples: dict[Name, Count]  # dataset: generated images the protocol asks for; "default" for the others
+    samples: dict[Name, Count]  # dataset: number of generated images; "default" for all others
     pr_samples: Count | None = None
 
     @model_validator(mode="after")
     def _every_dataset(self) -> "Protocol":
         if "default" not in self.samples:
-            raise ValueError("samples needs a default, for the datasets that it does not name")
+            raise ValueError("samples needs a default for the datasets that it does not name")
         return self
 
     def required(self, dataset: str) -> int:

@@ -1,4 +1,4 @@
-"""Read `params/`, apply a scale, resolve every experiment, and refuse what cannot be meant."""
+"""Read `params/`, apply a scale, resolve every experiment, and refuse impossible values."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Scale(Strict):
-    """Where results of a scale live, what it makes, and what it changes in the other files."""
+    """A scale: the folders of its results, its tables and figures, and its changes to the other files."""
 
     root: str  # folder of runs, checkpoints, results, reports; "" is the repository
     shared: str  # folder of data, weights and reference features
@@ -33,7 +33,7 @@ class Scale(Strict):
 
 
 class Params(Strict):
-    """The whole of `params/`, one field a section."""
+    """The whole of `params/`, one field for each section."""
 
     scales: dict[Name, Scale]
     datasets: dict[Name, Dataset]
@@ -51,7 +51,7 @@ class Params(Strict):
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment with every reference followed."""
+    """An experiment with all its references resolved."""
 
     name: str
     recipe: Recipe
@@ -64,7 +64,7 @@ class Experiment:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """How it is sampled: as trained, and at every H of the sweep."""
+        """The ways it is sampled: as trained, and with every H of the sweep."""
         return ("native", *(f"H{H}" for H in self.sweep))
 
     def steps(self) -> int:
@@ -91,7 +91,7 @@ class Config:
         return {name: self.params.figures[name] for name in self.scale.figures}
 
     def fetching(self, name: str) -> str:
-        """The command that gets a dataset or a network where this scale looks for it."""
+        """The command that fetches a dataset or a network for this scale."""
         return f"rtm fetch {name}" + ("" if self.scale_name == "paper" else f" --scale {self.scale_name}")
 
     def experiment(self, name: str) -> Experiment:
@@ -99,9 +99,9 @@ class Config:
 
 
 def pick(options: Mapping[str, T], name: str, kind: str) -> T:
-    """The named option, or a sentence that lists the names there are."""
+    """The named option; an unknown name is an error that lists the known ones."""
     if name not in options:
-        known = f"choose one of {', '.join(options)}" if options else "there is none at all"
+        known = f"choose one of {', '.join(options)}" if options else "none is defined"
         raise UserError(f"There is no {kind} named {name!r}; {known}.")
     return options[name]
 
@@ -139,13 +139,13 @@ def _read(folder: Path) -> tuple[Raw, dict[str, Path]]:
             raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
         for key, section in _mapping({} if content is None else content, str(path)).items():
             if key in files:
-                raise UserError(f"{path}: section {key!r} stands in {files[key]} too; keep one of them.")
+                raise UserError(f"{path}: section {key!r} is also in {files[key]}; keep one of them.")
             raw[key], files[key] = section, path
     return raw, files
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key written twice, which plain YAML drops silently."""
+    """Safe YAML that refuses a key written twice; plain YAML would silently drop the first."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         written = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
@@ -153,7 +153,7 @@ class _Loader(yaml.SafeLoader):
         twice = {str(key) for key in keys if keys.count(key) > 1}
         if twice:
             raise yaml.constructor.ConstructorError(
-                None, None, f"{', '.join(sorted(twice))} stands twice", node.start_mark
+                None, None, f"{', '.join(sorted(twice))} is written twice", node.start_mark
             )
         return super().construct_mapping(node, deep)
 
@@ -165,7 +165,7 @@ def _mapping(value: Any, place: str) -> Raw:
 
 
 def _scaled(raw: Raw, scale: str, file: Path) -> Raw:
-    """All sections with what the scale lays over them."""
+    """All sections, with the overrides of the scale applied."""
     if "scales" not in raw:
         raise UserError(f"{file} is missing or empty; bring it back with `git checkout -- {file}`.")
     chosen = pick(_mapping(raw["scales"], f"{file}: scales"), scale, "scale")
@@ -182,14 +182,14 @@ def _scaled(raw: Raw, scale: str, file: Path) -> Raw:
 
 
 def _overridden(section: Any, overrides: Any, place: str) -> Any:
-    """Lay the overrides of a scale over a section; their keys are patterns ("*" is every entry)."""
-    if not isinstance(section, dict):  # told of when all is validated
+    """Apply the overrides of a scale to a section; their keys are patterns ("*" is every entry)."""
+    if not isinstance(section, dict):  # the validation reports it later
         return section
     changed = dict(section)
     for pattern, change in _mapping(overrides, place).items():
         meant = [name for name in changed if fnmatchcase(str(name), str(pattern))]
         if not meant:
-            raise UserError(f"{place}.{pattern}: no name is like this; choose from {', '.join(map(str, changed))}.")
+            raise UserError(f"{place}.{pattern}: no name matches; choose from {', '.join(map(str, changed))}.")
         changed |= {name: _merged(changed[name], change) for name in meant}
     return changed
 
@@ -204,13 +204,13 @@ def _merged(old: Any, new: Any) -> Any:
 
 def _validated(raw: Raw, files: Mapping[str, Path]) -> Params:
     try:
-        # through JSON: strict types there still let lists be tuples
+        # by way of JSON, where strict types still accept a list for a tuple
         return Params.model_validate_json(json.dumps(raw, default=str))
     except ValidationError as error:
-        raise UserError(_told(error, files)) from None
+        raise UserError(_message(error, files)) from None
 
 
-def _told(error: ValidationError, files: Mapping[str, Path]) -> str:
+def _message(error: ValidationError, files: Mapping[str, Path]) -> str:
     problems = []
     for problem in error.errors():
         place = [str(part) for part in problem["loc"] if part not in ("mlp", "rtm", OWN, "number", "share", "[key]")]
@@ -224,13 +224,13 @@ def _told(error: ValidationError, files: Mapping[str, Path]) -> str:
 
 
 def _allowed(place: list[str]) -> str:
-    """The keys that the model at this place knows, found by walking the schema along it."""
+    """The keys that are allowed at this place, according to the schema."""
     document = schema()
     nodes = [document]
     for part in place[:-1]:
         nodes = [child for node in nodes for child in _children(document, node, part)]
     names = sorted({name for node in nodes for name in node.get("properties", {})})
-    return f"; known are {', '.join(names)}" if names else ""
+    return f"; choose one of {', '.join(names)}" if names else ""
 
 
 def _children(document: Raw, node: Raw, part: str) -> list[Raw]:
@@ -268,14 +268,14 @@ def _check_fit(
     dim = recipe.dim
     if isinstance(mapper, Recursive):
         if mapper.tokens is None and dim % mapper.width:
-            raise UserError(f"{place}.mapper: dim {dim} does not divide into tokens of width {mapper.width}.")
+            raise UserError(f"{place}.mapper: dim {dim} is not a multiple of width {mapper.width}; change one of them.")
         if mapper.fit and mapper.tokens is not None and mapper.tokens * mapper.width != dim:
             raise UserError(
                 f"{place}.mapper: {mapper.tokens} tokens x width {mapper.width} is not dim {dim}; "
                 "change one of them, or set fit: false."
             )
     elif entry.sweep:
-        raise UserError(f"{place}.sweep: only a recursive mapper can change H at inference.")
+        raise UserError(f"{place}.sweep: only a recursive mapper can change H at inference; remove the sweep.")
     if decoder is not None and decoder.resolution != dataset.resolution:
         raise UserError(
             f"{place}: decoder {recipe.decoder} ends at {decoder.resolution} px, images have {dataset.resolution} px."
@@ -283,7 +283,7 @@ def _check_fit(
 
 
 def _check_numbers(place: str, params: Params, recipe: Recipe, dataset_name: str) -> None:
-    """That there are as many images as are asked for, before they are generated."""
+    """Check the numbers of images before any are generated."""
     made, watch, count = recipe.evaluation.samples, recipe.training.watch, params.datasets[dataset_name].count
     for name in recipe.evaluation.protocols:
         _check_protocol(place, params, name, dataset_name)
@@ -319,7 +319,7 @@ def _check_foreign(params: Params, place: str) -> None:
 def _check_reports(
     params: Params, scale: Scale, experiments: Mapping[str, Experiment], files: Mapping[str, Path]
 ) -> None:
-    """Every experiment, protocol, variant and published number that the scale's reports name exists."""
+    """Check that every name in the scale's tables and figures exists."""
 
     def known(options: Mapping[str, T], name: str, place: str, kind: str) -> T:
         if name not in options:

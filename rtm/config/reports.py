@@ -17,41 +17,41 @@ Digits = Annotated[int, Field(ge=0)]
 
 
 class Published(Strict):
-    """Numbers of somebody else, with where they stand; never shown as ours."""
+    """Numbers that others published, with their source; never shown as ours."""
 
-    source: str  # who measured them and where they stand
+    source: str  # who measured them and where they are published
     cite: str | None = None  # BibTeX key of the method ...
-    reference: str | None = None  # ... and what it stands for
-    quoted: bool = False  # from a publication: a dagger; otherwise evaluated by the paper's authors
+    reference: str | None = None  # ... and the reference behind the key
+    quoted: bool = False  # true: from a publication (a dagger); false: evaluated by the paper's authors
     values: dict[Metric, float]
 
 
 class Foreign(Strict):
-    """Somebody else's images, measured here under our protocols."""
+    """Images that others generated, measured here under our protocols."""
 
-    source: str  # whose images, and where they were got
+    source: str  # whose images they are, and where they come from
     samples: str  # a folder of images, or an .npy or .npz file, from the repository's root
-    sha256: SHA256  # of the file; of a folder as `rtm evaluate` tells it
-    dataset: Name  # whose training set they are compared with
+    sha256: SHA256  # of the file; for a folder, the value that `rtm evaluate` prints
+    dataset: Name  # they are compared with its training set
     protocols: Annotated[tuple[Name, ...], Field(min_length=1), Once]
     cite: str | None = None
     reference: str | None = None
 
 
 class CellPart(Strict):
-    """What fills a cell; table, group, row and column each give a part. Names may hold {key}."""
+    """What fills a cell. Table, group, row and column each give a part. Names may hold {key}."""
 
     experiment: str | None = None  # measured here
     foreign: str | None = None  # measured here on images of params/foreign.yaml
     published: str | None = None  # a constant of params/published.yaml
-    paper: str | None = None  # what the paper reports for a measured cell: to compare, never to show
+    paper: str | None = None  # the paper's number for a measured cell: only to compare with, never shown
     metric: Metric | None = None
     protocol: Name | None = None
     variant: Annotated[str, Field(pattern=r"^(native|H[1-9][0-9]*)$")] | None = None  # H at inference
 
 
 class CellSpec(CellPart):
-    """A cell with its parts merged. A table's job holds all of them by value: what fills a cell is in its receipt."""
+    """A cell with its parts merged. A table's job holds all of them by value, so the receipt records every cell."""
 
     row: str
     column: str
@@ -62,15 +62,15 @@ class CellSpec(CellPart):
 class Column(CellPart):
     title: str  # plain text; $...$ is mathematics, a line break breaks the line
     better: Better | None = None
-    mark: bool = True  # compare its values; false where the paper does not
+    mark: bool = True  # compare its values; false if the paper does not
     digits: Digits | None = None  # decimals
     significant: Count | None = None  # significant digits instead
-    whole_from: Positive | None = None  # values from here on have no decimals
+    whole_from: Positive | None = None  # values of at least this have no decimals
     unit: Literal["", "k", "M"] = ""
 
     @property
     def id(self) -> str:
-        """A name without spaces: the metric, or the method where columns are methods."""
+        """A name without spaces: the metric, or the method if columns are methods."""
         return self.metric or (self.experiment or self.foreign or self.published or "").replace("{key}", "").strip("_")
 
 
@@ -82,8 +82,8 @@ class Row(CellPart):
 
 
 class Group(CellPart):
-    title: str | None = None  # a line of its own above the rows
-    label: str | None = None  # a first column that spans the rows, and those of the next group of this label
+    title: str | None = None  # a separate line above the rows
+    label: str | None = None  # a first column that spans the rows, also those of a next group with this label
     key: Name | None = None
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
 
@@ -97,14 +97,14 @@ class Table(CellPart):
     title: str
     label: str
     caption: str
-    head: tuple[str, ...] = ("Method",)  # titles of the columns that name the row; two where groups have labels
+    head: tuple[str, ...] = ("Method",)  # titles of the columns that name the row; two if groups have labels
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     groups: Annotated[tuple[Group, ...], Field(min_length=1)]
-    best: Literal["column", "row", "group"] = "column"  # within what the best value is bold
+    best: Literal["column", "row", "group"] = "column"  # where the best value is bold: in each ...
     second: bool = False  # underline the second best
     digits: Digits = 3
     better: Better | None = None
-    average: bool = False  # a last group of the columns' means, one row a metric
+    average: bool = False  # add a last group with the means of the columns, one row for each metric
     mixed_protocols: bool = False  # allow cells of different protocols
 
     @computed_field  # type: ignore[prop-decorator]
@@ -119,11 +119,11 @@ class Table(CellPart):
         return list(dict.fromkeys(cell.experiment for cell in self.cells if cell.experiment))
 
     def foreign_parts(self) -> list[tuple[str, str]]:
-        """Others' images with the protocol that they are measured under."""
+        """The images of others in this table, each with its protocol."""
         return list(dict.fromkeys((cell.foreign, str(cell.protocol)) for cell in self.cells if cell.foreign))
 
     def constants(self) -> list[str]:
-        """The published entries that it shows or compares with."""
+        """The published entries that the table shows or compares with."""
         return list(dict.fromkeys(name for cell in self.cells for name in (cell.published, cell.paper) if name))
 
     @model_validator(mode="after")
@@ -133,15 +133,15 @@ class Table(CellPart):
         for cell, (row, column) in zip(self.cells, titles, strict=True):
             place = f"row {row!r}, column {column!r}"
             if cell.metric is None:
-                raise ValueError(f"{place}: no metric")
+                raise ValueError(f"{place}: give a metric")
             if [cell.experiment, cell.foreign, cell.published].count(None) != 2:
                 raise ValueError(f"{place}: give exactly one of experiment, foreign and published")
             if not cell.published and cell.section is None:
-                raise ValueError(f"{place}: no protocol")
+                raise ValueError(f"{place}: give a protocol")
             if names[cell.row, cell.column] > 1:
                 raise ValueError(f"{place}: another cell has the same name {cell.row}/{cell.column}; set a key")
         if any(group.label for group in self.groups) != (len(self.head) == 2):
-            raise ValueError("head has two titles where groups have labels, otherwise one")
+            raise ValueError("head needs two titles if groups have labels, otherwise one")
         return self
 
     @model_validator(mode="after")
@@ -149,14 +149,14 @@ class Table(CellPart):
         used = {cell.protocol for cell in self.cells if not cell.published and cell.metric not in COST_METRICS}
         if len(used) > 1 and not self.mixed_protocols:
             raise ValueError(
-                f"numbers of different protocols ({', '.join(sorted(map(str, used)))}) do not compare; "
+                f"numbers of different protocols ({', '.join(sorted(map(str, used)))}) cannot be compared; "
                 "use one, or set mixed_protocols: true"
             )
         return self
 
 
 def _merged(table: Table, group: Group, row: Row, column: Column) -> CellSpec:
-    """A cell's four parts in one; the column overrides the row, the row its group, the group the table."""
+    """Merge the four parts of a cell: the column overrides the row, the row its group, the group the table."""
     key = row.key or group.key or ""
     part: dict[str, str] = {}
     for source in (table, group, row, column):
@@ -182,7 +182,7 @@ class Figure(Strict):
     experiments: Annotated[tuple[Name, ...], Field(min_length=1)]  # baseline first
     rows: Count = 8
     columns: Count = 8
-    skip: Annotated[int, Field(ge=0)] = 0  # samples passed over, for a second figure of the same gallery
+    skip: Annotated[int, Field(ge=0)] = 0  # leave out the first samples, for a second figure of the same gallery
     metrics: tuple[Metric, ...] = ("fid", "precision", "recall")  # progress, sweep
     protocol: Name | None = None  # sweep
     table: Name | None = None  # precision_recall: the methods of this table
@@ -190,7 +190,7 @@ class Figure(Strict):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def images(self) -> int:
-        """How many samples of each gallery it shows at most."""
+        """The largest number of samples that it shows of each gallery."""
         return self.skip + self.rows * self.columns if self.kind in ("samples", "pairs") else 0
 
     @model_validator(mode="after")

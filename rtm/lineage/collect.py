@@ -23,9 +23,9 @@ def needed(shelf: Shelf) -> set[str]:
 
 
 def unneeded(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:
-    """The entries of which nothing needs a file."""
+    """The entries that are named nowhere with all their files, as a receipt names them."""
     wanted = needed(shelf)
-    return [entry for entry in entries if not entry.md5s & wanted]
+    return [entry for entry in entries if not entry.md5s <= wanted]
 
 
 def remove(shelf: Shelf, entries: Iterable[Entry], force: bool = False) -> int:

@@ -294,7 +294,8 @@ class Store:
         for path in sorted((Path(job.root) / "lineage" / job.stage).rglob("*.json")):
             with suppress(*UNREADABLE):
                 receipt = json.loads(path.read_text())
-                if whole_receipt(receipt) and address(job.stage, receipt["parts"]) == at:
+                kept_kind = whole_receipt(receipt) and _is_kept(job.stage, receipt)
+                if kept_kind and address(job.stage, receipt["parts"]) == at:
                     name = path.relative_to(Path(job.root) / "lineage").with_suffix("")
                     yield entry_of(job.stage, f"{job.root}{name}", job.root, receipt)
 

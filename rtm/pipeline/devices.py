@@ -1,4 +1,4 @@
-"""Whether the GPUs that a training asks for are here."""
+"""Check that this machine has the GPUs that a training needs."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from rtm.core.errors import UserError
 
 
 def check_devices(name: str, needed: Resources, target: Path) -> bool:
-    """Whether to train on GPUs; refuse a training whose GPUs are not here."""
+    """Return whether to train on GPUs; an error if this machine has too few."""
     if needed.gpus and (found := gpu_count()) < needed.gpus:
         raise UserError(
             f"{name} needs {needed.gpus} {needed.gpu_model} GPUs for about {needed.hours:g} hours and this machine has "

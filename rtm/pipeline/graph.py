@@ -1,6 +1,6 @@
-"""The graph of jobs that a scale asks for: from data to tables, each with exactly the values that it reads.
+"""The graph of a scale's jobs, from data to tables, each with exactly the values that it reads.
 
-Snakemake's rules, DVC's stages, the command line and `rtm.lineage.receipts` all take what depends on what from here.
+Snakemake's rules, DVC's stages, the command line and `rtm.lineage.receipts` all take the dependencies from here.
 """
 
 import difflib
@@ -18,13 +18,13 @@ from rtm.lineage.job import Job, Keeper, Stage, Subject
 from rtm.methods.registry import method_class
 from rtm.models.registry import generator_builder, mapper_class, unused
 
-NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, where its name differs
+NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, if its name differs
 TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
 FIGURE_SUFFIXES = (".pdf", ".png")
 FIGURES_OF_IMAGES = ("samples", "slerp", "neighbours", "pairs")
 FIGURES_OF_TRAININGS = ("curves", "progress", "rejected")
 LIGHT = Resources(gpus=0, cpus=1, mem_gb=4, hours=1)
-# how often a run is saved and looked at changes no result
+# how often a run is saved and draws a grid changes no result
 UNREAD_BY_TRAINING = {"save_every", "grid_every"}
 
 
@@ -34,19 +34,21 @@ def jobs(config: Config) -> dict[str, Job]:
 
 
 def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
-    """The jobs of all scales by id; what scales share is there once."""
+    """The jobs of all scales by id; jobs that scales share appear once."""
     merged: dict[str, Job] = {}
     paper = load("paper", folder)
     for scale in paper.params.scales:
         for job in jobs(paper if scale == "paper" else load(scale, folder)).values():
             known = merged.setdefault(job.id, job)
             if known.params != job.params:
-                raise UserError(f"{folder}/scales.yaml: {scale} changes {job.id}, which it shares; set its `shared`.")
+                raise UserError(
+                    f"{folder}/scales.yaml: {scale} changes {job.id}, which it shares; set its own `shared`."
+                )
     return merged
 
 
 def jobs_named(targets: Iterable[str], folder: Path | str = PARAMS) -> dict[str, Job]:
-    """The jobs of the scales that targets are of, by id: the first folder of a target names its scale."""
+    """The jobs of the scales that the targets belong to, by id: the first folder of a target names its scale."""
     paper = load("paper", folder)
     named = {scale.root: name for name, scale in paper.params.scales.items()}
     scales = {named.get(target.split("/")[0], "paper") for target in targets}
@@ -55,7 +57,7 @@ def jobs_named(targets: Iterable[str], folder: Path | str = PARAMS) -> dict[str,
 
 
 def find(graph: Mapping[str, Job], target: str) -> list[Job]:
-    """The jobs that a target names: a file, an id, or the beginning of ids ("train/cifar10_imle_rtm")."""
+    """The jobs that a target names. It is a file, an id, or the beginning of ids ("train/cifar10_imle_rtm")."""
     path = Path(target)
     made = [job for job in graph.values() if path in (*job.outputs, job.receipt)]
     named = made or [job for job in graph.values() if f"{job.id}/".startswith(f"{target.rstrip('/')}/")]
@@ -65,15 +67,15 @@ def find(graph: Mapping[str, Job], target: str) -> list[Job]:
 
 
 def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
-    """Refuse an argument that looks like a result but is none, with the names that are meant perhaps."""
-    # any .html may be the file of Snakemake's own --report
+    """Refuse an argument that looks like a result but is none; the message suggests names."""
+    # an .html may be the file of Snakemake's own --report
     results = (job for job in graph.values() if job.stage is not Stage.REPORT)
     outputs = {str(path): (job.root, path.suffix) for job in results for path in job.outputs}
     places = {(root + path.removeprefix(root).split("/")[0] + "/", suffix) for path, (root, suffix) in outputs.items()}
     words = list(arguments)
     for place, argument in enumerate(words):
         if meant := _meant(graph, argument, words[:place]):
-            raise UserError(f"{argument} is no target of Snakemake; {meant}.")
+            raise UserError(f"{argument} is not a target of Snakemake; {meant}.")
         looks = any(suffix and argument.startswith(folder) and argument.endswith(suffix) for folder, suffix in places)
         if looks and argument not in outputs:
             raise UserError(f"Nothing makes {argument}{_suggested(argument, outputs)}.")
@@ -83,7 +85,7 @@ RULE_OPTIONS = ("-R", "-U", "-O", "--forcerun", "--until", "--omit-from", "--all
 
 
 def _meant(graph: Mapping[str, Job], word: str, before: list[str]) -> str | None:
-    """What somebody wants who types the name of a scale, stage, table, figure, experiment, dataset or network."""
+    """The advice for a word that names a scale, stage, table, figure, experiment, dataset or network."""
     option = next((each for each in reversed(before) if each.startswith("-")), "")
     if option != "--" and option.startswith(RULE_OPTIONS):
         return None
@@ -92,7 +94,7 @@ def _meant(graph: Mapping[str, Job], word: str, before: list[str]) -> str | None
         return "`snakemake all` makes everything of the paper"
     if word in list(Stage):
         example = next(job for job in graph.values() if job.stage == word)
-        return f"it is a step, so name a file that it makes, for example {example.outputs[0]}"
+        return f"it is a stage; name a file that it makes, for example {example.outputs[0]}"
     if not named:
         return None
     last = [job for job in named if job.stage in (Stage.TABLE, Stage.FIGURE, Stage.SUMMARY, Stage.FETCH)] or named
@@ -100,13 +102,13 @@ def _meant(graph: Mapping[str, Job], word: str, before: list[str]) -> str | None
 
 
 def _targets(graph: Mapping[str, Job]) -> dict[str, None]:
-    """Files, jobs, and the jobs of all seeds."""
+    """The names of files, of jobs, and of the jobs of all seeds."""
     names = ([*map(str, job.outputs), job.id, str(Path(job.id).parent)] for job in graph.values())
     return dict.fromkeys(name for each in names for name in each)
 
 
 def _suggested(target: str, known: Iterable[str]) -> str:
-    """The nearest names; where none is near, the reports of the target's folder."""
+    """The most similar names; if there are none, the files of the target's folder, or the tables."""
     folder = str(Path(target).parent)
     options = list(known)
     near = difflib.get_close_matches(target, options, n=5, cutoff=0.75)
@@ -116,7 +118,7 @@ def _suggested(target: str, known: Iterable[str]) -> str:
 
 
 class _Builder:
-    """Makes each job once, with those before it."""
+    """Makes each job once, after its inputs."""
 
     def __init__(self, config: Config) -> None:
         self.config, self.layout = config, config.layout
@@ -149,7 +151,7 @@ class _Builder:
         outputs: Iterable[Path],
         compute: Resources = LIGHT,
         *,
-        keeper: Keeper | None = None,  # by default git for the paper's results, DVC for those of other scales
+        keeper: Keeper | None = None,  # default: git for the paper's results, DVC for other scales
         shared: bool = False,
         temporary: bool = False,
         volatile: tuple[Path, ...] = (),
@@ -261,7 +263,7 @@ class _Builder:
         return self.add(Stage.EVALUATE, subject, read, entries, inputs, outputs, _measuring(experiment))
 
     def foreign(self, name: str, protocol: str) -> Job:
-        """Others' images, which are known by their hash."""
+        """Images that others generated, identified by their hash."""
         entry = self.config.params.foreign[name]
         read = self.protocol(protocol, entry.dataset) | {"sha256": entry.sha256}
         reference = self.reference(entry.dataset, protocol)
@@ -296,7 +298,7 @@ class _Builder:
         return self.add(Stage.SUMMARY, subject, read, entries, inputs, outputs)
 
     def summaries(self, names: Iterable[str]) -> list[Job]:
-        """The summaries and the files beside them, with which a report compares them."""
+        """The summaries, and the metrics files that reports check them against."""
         chosen = [self.config.experiment(name) for name in names]
         return [job for experiment in chosen for job in (self.summary(experiment), *self.measured(experiment))]
 
@@ -306,12 +308,12 @@ class _Builder:
         return self.add(Stage.TABLE, Subject(table=name), self.shown(table), entries, self.filling(table), outputs)
 
     def filling(self, table: Table) -> list[Job]:
-        """What the measured cells of a table come from."""
+        """The jobs that make the measured cells of a table."""
         foreign = [self.foreign(name, protocol) for name, protocol in table.foreign_parts()]
         return [*self.summaries(table.experiments()), *foreign]
 
     def shown(self, table: Table) -> dict[str, Any]:
-        """The definition of a table, the published numbers that it cites, and what its protocols are called."""
+        """The definition of a table, the published numbers that it cites, and the titles of its protocols."""
         published = {key: self.config.params.published[key].model_dump(mode="json") for key in table.constants()}
         used = sorted({part.protocol for part in table.cells if part.protocol})
         titles = {protocol: self.config.params.protocols[protocol].title for protocol in used}
@@ -338,7 +340,7 @@ class _Builder:
         return self.add(Stage.FIGURE, Subject(figure=name), read, entries, inputs, outputs)
 
     def report(self) -> Job:
-        """The page with everything: a view, which neither git nor DVC keeps."""
+        """The page with everything. Neither git nor DVC keeps it."""
         shown = {name: [figure.title, figure.caption] for name, figure in self.config.figures.items()}
         inputs = [self.table(name, table) for name, table in self.config.tables.items()]
         inputs += [self.figure(name, figure) for name, figure in self.config.figures.items()]
@@ -348,7 +350,7 @@ class _Builder:
 
 
 def _measuring(experiment: Experiment) -> Resources:
-    """Samples and metrics take one GPU's share of what the training takes, and hours instead of weeks."""
+    """Samples and metrics need one GPU's share of the training's resources, and hours instead of weeks."""
     whole = experiment.recipe.resources
     share = max(1, whole.gpus)
     return Resources(
@@ -361,7 +363,7 @@ def _measuring(experiment: Experiment) -> Resources:
 
 
 def _generator(experiment: Experiment) -> tuple[str, ...]:
-    """The code that a generator is built from, as far as it is ours."""
+    """The code of this package that builds a generator."""
     left_out = (f"!{name}" for name in unused(experiment))
     return generator_builder(experiment), *_ours(mapper_class(experiment.mapper)), *left_out
 
@@ -371,12 +373,12 @@ def _ours(name: str) -> tuple[str, ...]:
 
 
 def _source(name: str) -> dict[str, str]:
-    """What stands for the code of a class from outside, which no entry of a job can reach."""
+    """The hash of a user's class: its code is outside the package, where no entry of a job reaches it."""
     return {} if _ours(name) else {"source": source_digest(name)}
 
 
 def _architecture(experiment: Experiment) -> dict[str, Any]:
-    """What a generator is built from."""
+    """The parameters that a generator is built from."""
     decoder, gan, mapper = experiment.decoder, experiment.recipe.stylegan2, experiment.mapper
     return {
         "dim": experiment.recipe.dim,

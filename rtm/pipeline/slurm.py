@@ -1,4 +1,4 @@
-"""What SLURM's queue holds of this repository's jobs; nothing where there is no SLURM."""
+"""The jobs of this repository in SLURM's queue. Without SLURM there are none."""
 
 import getpass
 import os
@@ -16,19 +16,19 @@ from typing import Any
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 
-TIMEOUT = 20  # seconds: a controller that is away must not hold up whoever only looks
-PATIENCE, PAUSE = 300.0, 10.0  # seconds for which, and after which, a job that must be put back asks again
-MARGIN = 60.0  # seconds before the walltime that are left to end in
+TIMEOUT = 20  # seconds: a command that only reads must not wait long for the controller
+PATIENCE, PAUSE = 300.0, 10.0  # seconds in which a job repeats its requeue request, and between two requests
+MARGIN = 60.0  # seconds before the walltime that a job needs to end
 AWAY = ("contact slurm controller", "timed out", "connection refused", "connect failure", "zero bytes")
 
 
-class _Away(Exception):  # noqa: N818  (it may come back)
+class _Away(Exception):  # noqa: N818  (not an error: it may come back)
     """The controller did not answer."""
 
 
 @dataclass(frozen=True)
 class Queued:
-    """A job that waits or runs."""
+    """A waiting or running job."""
 
     id: str
     state: str
@@ -37,19 +37,19 @@ class Queued:
 
 
 def comment(rule: str, *wildcards: object) -> str:
-    """How the executor calls a job."""
+    """The comment that Snakemake's executor gives to a job."""
     return f"rule_{rule}_wildcards_" + "_".join(map(str, wildcards)).replace("/", "_")
 
 
-def _told(*command: str) -> str | None:
-    """What a command of SLURM prints; None if it cannot be asked."""
+def _output(*command: str) -> str | None:
+    """The output of a SLURM command; None if it failed or the controller did not answer."""
     with suppress(_Away):
         return _answer(*command)
     return None
 
 
 def _answer(*command: str) -> str | None:
-    """What a command of SLURM prints; None if it is not here, or refuses."""
+    """The output of a SLURM command; None if it is not installed or fails."""
     if not shutil.which(command[0]):
         return None
     try:
@@ -64,17 +64,17 @@ def _answer(*command: str) -> str | None:
 
 
 def queued() -> list[Queued]:
-    """This user's jobs that were submitted from this folder."""
-    told = _told("squeue", f"--user={getpass.getuser()}", "--noheader", "--format=%i\t%T\t%k\t%N\t%Z")
-    rows = [line.split("\t") for line in (told or "").splitlines()]
+    """The jobs that this user submitted from this folder."""
+    output = _output("squeue", f"--user={getpass.getuser()}", "--noheader", "--format=%i\t%T\t%k\t%N\t%Z")
+    rows = [line.split("\t") for line in (output or "").splitlines()]
     return [Queued(*row[:4]) for row in rows if len(row) == 5 and Path(row[4]) == Path.cwd()]
 
 
 def keep_polling() -> None:
-    """Let a controller that is away be away.
+    """Keep polling while the controller does not answer.
 
-    Before every poll the executor asks it for how long jobs stay in its queue, and takes silence for "not at all": it
-    then asks sacct instead, for ever where there is no accounting. The answer does not change, so it is remembered.
+    Before every poll the executor asks the controller how long jobs stay in the queue. It takes no answer for "not at
+    all" and then asks sacct, for ever if there is no accounting. The answer never changes, so we remember it.
     """
     executor: Any = sys.modules.get("snakemake_executor_plugin_slurm")
     if executor is not None:
@@ -92,8 +92,8 @@ def keep_polling() -> None:
 def requeue() -> bool:
     """Put the job of this process back into the queue, where it waits for its next slice under the same number.
 
-    False if this is no job of a batch, may not be put back, or was cancelled; a controller that is away is asked
-    again for a while.
+    False if this is no batch job, if it was cancelled, or if SLURM refuses. While the controller does not answer, the
+    request is repeated.
     """
     job, tried = os.environ.get("SLURM_JOB_ID"), False
     walltime = float(os.environ.get("SLURM_JOB_END_TIME", "inf"))
@@ -101,7 +101,7 @@ def requeue() -> bool:
     while job:
         try:
             if _answer("squeue", f"--job={job}", "--noheader", "--format=%T") != "RUNNING":
-                return tried  # perhaps it was put back and the answer got lost
+                return tried  # perhaps it was requeued and the answer got lost
             tried = True
             return _answer("scontrol", "requeue", job) is not None
         except _Away:
@@ -112,7 +112,7 @@ def requeue() -> bool:
 
 
 def refuse_impossible(name: str, needed: Resources, model: str) -> None:
-    """Refuse what no node of the cluster has: SLURM would tell it less clearly, or let it wait for ever."""
+    """Refuse a job that fits no node of the cluster: SLURM would let it wait for ever, or explain less."""
     found = [(_gpus(gres, model), int(cpus.rstrip("+")), int(memory.rstrip("+"))) for gres, cpus, memory in _nodes()]
     asked = (needed.gpus, needed.cpus, needed.mem_gb * 1000)
     if found and not any(all(map(int.__ge__, each, asked)) for each in found):
@@ -120,18 +120,18 @@ def refuse_impossible(name: str, needed: Resources, model: str) -> None:
         raise UserError(
             f"{name} asks for one node with {asked[0]} {model} GPUs, {asked[1]} cores and {needed.mem_gb} GB, and no "
             f"node has that (the largest: {most[0]} GPUs, {most[1]} cores, {most[2] // 1000} GB); lower its resources "
-            "in params/recipes.yaml, or name the cluster's gpu_model at the top of slurm/config.yaml."
+            "in params/recipes.yaml, or set the cluster's gpu_model at the top of slurm/config.yaml."
         )
 
 
 @cache
 def _nodes() -> list[list[str]]:
-    """GPUs, cores and megabytes of every kind of node."""
-    told = _told("sinfo", "--noheader", "--format=%G\t%c\t%m")
-    return [line.split("\t") for line in (told or "").splitlines()]
+    """GPUs, cores and memory (MB) of every kind of node."""
+    output = _output("sinfo", "--noheader", "--format=%G\t%c\t%m")
+    return [line.split("\t") for line in (output or "").splitlines()]
 
 
 def _gpus(gres: str, model: str) -> int:
-    """How many GPUs of a model a node has, from "gpu:h100:8(S:0-1),shard:16"."""
+    """The number of GPUs of a model in a node's gres, for example "gpu:h100:8(S:0-1),shard:16"."""
     found = re.findall(r"gpu:(?:([^:,()]+):)?(\d+)", gres)
     return sum(int(count) for kind, count in found if not model or kind.lower() in ("", model.lower()))

@@ -1,7 +1,7 @@
-"""What the Snakefile asks: inputs that say whether a job must run, its resources, and the names that can be targets.
+"""What the Snakefile needs: the inputs of each rule, its resources, and the allowed values of wildcards.
 
-Snakemake decides by time stamps. A fresh job's inputs are therefore handed over as `ancient`; a stale one's as they
-are, beside a mark that is newer than any output.
+Snakemake decides by time stamps whether a job runs. So the inputs of a fresh job are marked `ancient`, and a stale job
+gets one more input, a mark file that is newer than any output.
 """
 
 import atexit
@@ -27,9 +27,9 @@ from rtm.pipeline.graph import LIGHT, every_job
 from rtm.pipeline.slurm import Queued, comment, keep_polling, queued, refuse_impossible
 
 MARKS = Path(".snakemake/rtm")
-REDO = 1.0  # GPU-hours of finished trainings that a plan may repeat without being asked to
+REDO = 1.0  # GPU-hours of finished trainings that a plan repeats without asking
 NAMES = [each.name for each in fields(Subject)]  # of wildcards
-FETCHING = ("dataset", "network")  # two rules of one stage, because their outputs differ
+FETCHING = ("dataset", "network")  # two rules of one stage, as their outputs differ
 Flag = Callable[[str], str]  # Snakemake's `ancient`
 Wildcards = Any
 Files = dict[str, list[str]]
@@ -38,13 +38,13 @@ Files = dict[str, list[str]]
 class Plan:
     def __init__(self, workflow: Any, ancient: Flag, site: Mapping[str, Any]) -> None:
         self.graph, self.ledger = every_job(), Ledger()
-        self.workflow, self.ancient, self.site = workflow, ancient, site  # the last from a profile's `config`
+        self.workflow, self.ancient, self.site = workflow, ancient, site  # site: a profile's `config`
         self.mark: Path | None = None
         self.store = Store(self.ledger)
-        self.asked: set[str] = set()  # jobs that the store was asked for
+        self.asked: set[str] = set()  # jobs that were looked up in the store
         self.served = 0
-        self.coming: set[str] = set()  # in a dry run: files that would come from it
-        self.redone: dict[str, float] = {}  # finished trainings that would run again, with their hours
+        self.coming: set[str] = set()  # in a dry run: files that would come from the store
+        self.redone: dict[str, float] = {}  # finished trainings that would run again, and their hours
         atexit.register(self.ledger.hashes.save)
         keep_polling()
 
@@ -54,7 +54,7 @@ class Plan:
         return self.graph[f"{wildcards.root}{stage}/{subject.name}"]
 
     def needs(self, rule: str) -> Callable[[Wildcards], Files]:
-        """An input function: the files of the jobs before, by stage."""
+        """An input function: the outputs of the upstream jobs, by stage."""
 
         @_aloud
         def files(wildcards: Wildcards) -> Files:
@@ -88,7 +88,7 @@ class Plan:
         return lambda wildcards: self.job(rule, wildcards).compute.cpus
 
     def all_threads(self, rule: str) -> Callable[[Wildcards], int]:
-        """For what is timed: nothing else runs on this machine, or it has a GPU or a cluster's job for itself."""
+        """For timed jobs: all cores, so that nothing runs beside them, except with a GPU or on a cluster."""
 
         def threads(wildcards: Wildcards) -> int:
             compute = self.job(rule, wildcards).compute
@@ -109,7 +109,7 @@ class Plan:
             return min(whole, int(self.site.get("walltime", whole)))
 
         def options(wildcards: Wildcards) -> str:
-            """Of sbatch: a training is told before its time is over; nothing starts beside an orphan of its own."""
+            """Options of sbatch: a signal before the walltime; wait for an orphan of the same job in the queue."""
             early = min(self.site.get("stop_before", 10), minutes(wildcards) / 4)
             signal = [f"--signal=URG@{int(60 * early)}", "--open-mode=append"] if rule == "train" else []
             alive = [job.id for job in self._queued() if job.comment == comment(rule, *wildcards)]
@@ -124,11 +124,11 @@ class Plan:
         }
 
     def _gpu_model(self, needed: Resources) -> str:
-        """As the site calls it."""
+        """The name of the GPU at this site."""
         return str(self.site.get("gpu_model", needed.gpu_model)) if needed.gpus else ""
 
     def _runs(self, executor: str) -> bool:
-        """Whether this process starts jobs by that executor."""
+        """Whether this process starts jobs with this executor."""
         plugin = self.workflow.executor_plugin if self.workflow.is_main_process else None
         return plugin is not None and plugin.name == executor
 
@@ -136,7 +136,7 @@ class Plan:
         return queued() if self._runs("slurm") else []
 
     def _refuse_impossible(self, job: Job) -> None:
-        """Before anything is fetched: a job that no node can take, a training without its GPUs."""
+        """Refuse, before anything is fetched, a job that fits no node or a training without its GPUs."""
         if self._runs("slurm") and job.compute is not LIGHT:
             refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
         elif self._runs("local") and job.stage is Stage.TRAIN:
@@ -148,7 +148,7 @@ class Plan:
         return [str(job.outputs[0]) for job in wanted]
 
     def wildcards(self) -> dict[str, str]:
-        """What each wildcard can be."""
+        """The allowed values of each wildcard, as patterns."""
         known = {name: {getattr(job.subject, name) for job in self.graph.values()} for name in NAMES}
         patterns = {
             name: _one_of(str(value) for value in values if value is not None) for name, values in known.items()
@@ -163,7 +163,7 @@ class Plan:
         return files
 
     def _ask_store(self, job: Job) -> None:
-        """Have the store's results in place of all stale jobs up to this one, inputs first: they decide on the rest."""
+        """Replace stale results up to this job by results from the store, inputs first: the others depend on them."""
         if job.id in self.asked or self.ledger.state(job) is not State.STALE:
             return
         self.asked.add(job.id)
@@ -173,7 +173,7 @@ class Plan:
             self._serve(job)
 
     def _serve(self, job: Job) -> bool:
-        """Bring a job's result from the store, or plan as if it were brought in a dry run."""
+        """Bring a job's result from the store; in a dry run, plan as if it were here."""
         if not self.workflow.is_main_process or self.ledger.state(job) not in (State.STALE, State.ABSENT):
             return False
         found, runs = self.store.find(job), self._starts_jobs()
@@ -187,7 +187,7 @@ class Plan:
         return True
 
     def _starts_jobs(self) -> bool:
-        """Whether this is no dry run and the like; the jobs that it starts need not ask the store again."""
+        """Whether jobs really start (no dry run, no --touch); they then need not ask the store again."""
         plugin = self.workflow.executor_plugin
         if plugin is None or plugin.common_settings.dryrun_exec or plugin.common_settings.touch_exec:
             return False
@@ -195,23 +195,21 @@ class Plan:
         return True
 
     def _count_coming(self) -> None:
-        """At the end of a dry run, below Snakemake's list."""
+        """Print the number of stored results at the end of a dry run, below Snakemake's list."""
         self.served += 1
         if self.served == 1:
-            atexit.register(lambda: print(f"{self.served} {_results(self.served)} would come from the store."))
+            atexit.register(lambda: print(_would_come(self.served)))
 
     def _ancient(self, files: Files) -> Files:
         return {name: [self.ancient(path) for path in paths] for name, paths in files.items()}
 
     def _check_triggers(self) -> None:
-        """Refuse to plan by Snakemake's own records, which a clone lacks."""
+        """Refuse to plan with Snakemake's own records: a clone does not have them."""
         if {str(trigger).lower() for trigger in self.workflow.rerun_triggers} != {"mtime"}:
-            raise UserError(
-                "Receipts decide what is stale; plan with `--rerun-triggers mtime` as profiles/default does."
-            )
+            raise UserError("Receipts decide what is stale; use `--rerun-triggers mtime`, as profiles/default does.")
 
     def _refuse_lost(self, job: Job) -> None:
-        """Find out before anything starts that a finished training's weights must be pulled first."""
+        """Raise an error before anything starts if the weights of a finished training must be pulled first."""
         refuse_lost(self.ledger, job)
         for before, path in job.reads():
             if before.temporary:
@@ -220,7 +218,7 @@ class Plan:
                 refuse_lost(self.ledger, before)
 
     def _redo(self, job: Job) -> None:
-        """Say that a finished training will run again; refuse it where that costs more than the limit."""
+        """Print that a finished training will run again, with the reasons; an error above the limit."""
         if job.stage is not Stage.TRAIN or job.id in self.redone:
             return
         receipt = self.ledger.receipt(job)
@@ -233,14 +231,14 @@ class Plan:
             raise UserError(self._too_costly(job))
 
     def _braked(self, allowed: str) -> dict[str, float]:
-        """The trainings that count against the limit: all that the user has not named."""
+        """The trainings that count against the limit: those that the user has not named."""
         named = [name.rstrip("/") for name in allowed.split(",")]
         return {
             each: hours for each, hours in self.redone.items() if not any(f"{each}/".startswith(f"{n}/") for n in named)
         }
 
     def _too_costly(self, job: Job) -> str:
-        """All finished trainings of the scale that are stale, why, and the ways out."""
+        """The message that lists the stale finished trainings of the scale, the reasons, and what to do."""
         trained = [each for each in self.graph.values() if each.stage is Stage.TRAIN and each.scale == job.scale]
         finished = {each: found for each in trained if (found := self.ledger.receipt(each))}
         stale = {each: found for each, found in finished.items() if not self.ledger.stands(each)}
@@ -254,16 +252,16 @@ class Plan:
                 f"{len(stale)} finished trainings ({total:,.1f} GPU-hours) would run again:",
                 *lines,
                 f"After a refactoring that keeps the results: `rtm lineage accept {job.id} --reason '...'`.",
-                "To bring results back that were made elsewhere or before: `rtm store pull`, then try again.",
+                "To use results that were made elsewhere or earlier: `rtm store pull`, then try again.",
                 f"To train again: `--config redo={job.id}` (a name, several with commas, or a number of hours); with "
                 f"DVC: `RTM_REDO={job.id} dvc repro`.",
             ]
         )
 
     def _fresh_mark(self, job: Job) -> str:
-        """A file made now under a name never used: Snakemake compares the bytes of names that it knows.
+        """A new file under a name never used before: Snakemake compares the bytes of names that it knows.
 
-        What a wrong clock put into the future would be newer still: it is dated before the mark.
+        Files that a wrong clock dated into the future would be newer still; they get a time before the mark.
         """
         if self.mark is None:
             MARKS.mkdir(parents=True, exist_ok=True)
@@ -279,7 +277,7 @@ class Plan:
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """End with what a user can do about a mistake, and nothing else: Snakemake would add its stack."""
+    """Print only the message of a user's mistake and exit: Snakemake would add a stack trace."""
     try:
         yield
     except UserError as error:
@@ -288,7 +286,7 @@ def one_sentence() -> Iterator[None]:
 
 
 def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], Files]:
-    """End Snakemake when an input function fails: it would take an output that exists for a file that nobody makes."""
+    """End Snakemake if an input function fails: it would treat an existing output as a source file."""
 
     def checked(wildcards: Wildcards) -> Files:
         try:
@@ -301,12 +299,13 @@ def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], File
     return checked
 
 
-def _results(number: int) -> str:
-    return "result" if number == 1 else "results"
+def _would_come(number: int) -> str:
+    results = "1 result" if number == 1 else f"{number} results"
+    return f"{results} would come from the store and not be made, also where the list above has its job."
 
 
 def hours_of(receipt: Mapping[str, Any]) -> float:
-    """What a result cost: GPU-hours, or hours where no GPU was used."""
+    """The cost of a result: GPU-hours, or hours if no GPU was used."""
     made = receipt["made"]
     return float(made.get("gpu_hours") or made.get("seconds", 0.0) / 3600)
 
@@ -314,7 +313,7 @@ def hours_of(receipt: Mapping[str, Any]) -> float:
 def _limit(allowed: str) -> float:
     try:
         return float(allowed)
-    except ValueError:  # names of trainings: the others have the usual limit
+    except ValueError:  # names of trainings: the usual limit holds for the others
         return REDO
 
 
@@ -324,5 +323,5 @@ def _few(reasons: list[str], job: Job, most: int = 3) -> str:
 
 
 def _one_of(names: Iterable[str]) -> str:
-    """A pattern for these names; one that matches nothing if there are none."""
+    """A pattern that matches these names; without names it matches nothing."""
     return "|".join(sorted(set(names), reverse=True)) or "(?!)"

@@ -29,21 +29,21 @@ from rtm.pipeline.slurm import requeue
 from rtm.training.loop import STOPPED, Run
 from rtm.training.monitor import watch_of
 from rtm.training.runs import Stopped, book_of, training
-from rtm.training.unfinished import note, tell_unfinished
+from rtm.training.unfinished import note, report_unfinished
 
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
     job, resources = jobs(config)[f"train/{experiment.name}/seed{seed}"], experiment.recipe.resources
     processes, is_part = resources.processes or resources.gpus, "RANK" in os.environ
     ledger = Ledger()
-    if not is_part and ledger.fresh(job):  # Snakemake forces a job whose last attempt it did not see the end of
-        print(f"{job.id} is finished; nothing is to be done.")
+    if not is_part and ledger.fresh(job):  # Snakemake forces a job if it did not see its last attempt end
+        print(f"{job.id} is finished; there is nothing to do.")
         return
     if not is_part and served(job):
         return
     use_gpus = check_devices(experiment.name, resources, job.outputs[0])
     if not is_part:
-        tell_unfinished(ledger, job)
+        report_unfinished(ledger, job)
     if processes > 1 and not is_part:
         stopped = _launch(processes, layout.run(experiment.name, ledger.fingerprint(job)))
     else:
@@ -55,9 +55,9 @@ def train_experiment(config: Config, layout: Layout, experiment: Experiment, see
 
 
 def _launch(processes: int, folder: Path) -> bool:
-    """What torchrun does, with the same command line; its processes find RANK set. Whether they were stopped.
+    """Start the processes as torchrun does, with this command line and RANK set; return whether they were stopped.
 
-    They end with 0 then: at the first other code the rest would be killed, perhaps in the middle of a save.
+    A stopped process exits with 0: at any other code torchrun would kill the rest, perhaps in the middle of a save.
     """
     config = LaunchConfig(
         min_nodes=1,
@@ -70,7 +70,7 @@ def _launch(processes: int, folder: Path) -> bool:
     )
     try:
         elastic_launch(config, sys.executable)("-m", "rtm.cli.main", *sys.argv[1:])
-    except ChildFailedError:  # it has told why
+    except ChildFailedError:  # the process has printed the reason
         sys.exit(1)
     except SignalException:
         return True
@@ -79,13 +79,13 @@ def _launch(processes: int, folder: Path) -> bool:
 
 
 def _wait_for_the_end(seconds: float = 120) -> None:
-    """SLURM ends a job that was put back; to go before would look like a failure."""
+    """SLURM ends a requeued job itself; a job that exits earlier would count as failed."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     time.sleep(seconds)
 
 
 def _join(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, use_gpus: bool) -> bool:
-    """Train in this process, alone or with others; whether it was stopped."""
+    """Train in this process, alone or with others; return whether it was stopped."""
     device = distributed.start(use_gpus)
     try:
         _train(config, layout, experiment, seed, job, device)
@@ -102,7 +102,7 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
     setting = Setting(
         experiment, seed, Images(layout.images(experiment.dataset_name)), _weights(layout, experiment), device
     )
-    if distributed.rank() != 0:  # the first process locks, saves and signs for all
+    if distributed.rank() != 0:  # the first process locks, saves and writes the receipt for all
         Run(build_method(setting), setting, layout.run(experiment.name, Ledger().fingerprint(job))).train()
         return
     with kept(job) as recording:
@@ -122,7 +122,7 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
 
 
 def _last_save(folder: Path) -> int:
-    """Bytes of the last save; the next one takes as many."""
+    """The size of the last save in bytes; the next one needs as much."""
     return max((file.stat().st_size for file in saved_states(folder) if file.exists()), default=0)
 
 
@@ -132,7 +132,7 @@ def _weights(layout: Layout, experiment: Experiment) -> Path | None:
 
 
 def _described(experiment: Experiment, seed: int, fingerprint: str, data: str) -> dict[str, Any]:
-    """What a weights file tells of itself."""
+    """The description that goes into the metadata of a weights file."""
     return {
         "experiment": experiment.name,
         "seed": seed,

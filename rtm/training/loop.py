@@ -1,8 +1,8 @@
 """The one training loop: steps, EMA, precision, several processes, saves, stops and exact resumption.
 
-A method (RS-IMLE, StyleGAN2) says what a step is. Everything random is a function of (seed, step), so the state
-is weights, optimisers and the method's own few numbers; a run killed at any moment goes on as if it had not been:
-bit for bit on a CPU, and on a GPU as far as its kernels repeat themselves.
+A method (RS-IMLE, StyleGAN2) defines a step. All randomness is a function of (seed, step), so the state is the
+weights, the optimisers and a few numbers of the method. A run that was killed at any moment resumes with the same
+results: bit for bit on a CPU, and on a GPU if its kernels are deterministic.
 """
 
 import csv
@@ -34,14 +34,14 @@ from rtm.methods.base import Method, Setting
 from rtm.models.drawing import draw
 from rtm.training.runs import Stopped, listen, log_rows
 
-STOPPED = 75  # exit code of a run that saved itself before its time was over: start it again
-LOG_EVERY = 20  # steps between lines of the log and looks at the stop signal
+STOPPED = 75  # exit code of a run that saved itself before its walltime; start it again
+LOG_EVERY = 20  # steps between lines of the log, and between checks of the stop signal
 CURVE_ROWS = 500
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Measure the EMA weights every so many steps, for the curve; where it selects, those of the lowest FID count."""
+    """Measure the EMA weights every `every` steps, for the curve; `selects` keeps the weights of the lowest FID."""
 
     every: int
     measure: Callable[[nn.Module], dict[str, float]]  # "fid" among the numbers
@@ -49,7 +49,7 @@ class Watch:
 
 
 class Run:
-    """A training in its folder: state.pt and the one before it, log.jsonl, grid_*.png."""
+    """A training in its folder: state.pt, state.prev.pt, log.jsonl, grid_*.png."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Run:
         setting: Setting,
         folder: Path,
         watch: Watch | None = None,
-        check_owner: Callable[[], None] = lambda: None,  # raises if the folder is no longer ours
+        check_owner: Callable[[], None] = lambda: None,  # raises if another process took the folder over
     ) -> None:
         self.method, self.setting, self.folder, self.watch = method, setting, folder, watch
         self.check_owner = check_owner
@@ -69,14 +69,14 @@ class Run:
         self.done, self.seconds = 0, 0.0
         self.stop_asked = False
         self.state_file, self.previous_state_file = saved_states(folder)
-        self.state_is_sound = False  # what cannot be read must not take the place of the one before it
-        distributed.any_of(False, setting.device)  # nobody reads before the first process has locked the folder
+        self.state_is_sound = False  # an unreadable state must not replace the previous one
+        distributed.any_of(False, setting.device)  # wait until the first process has locked the folder
         if self.state_file.exists() or self.previous_state_file.exists():
             self._load()
         self._check_agreement()
 
     def _check_agreement(self) -> None:
-        """Processes at different steps would wait for each other for ever."""
+        """Refuse processes at different steps: they would wait for each other for ever."""
         steps = [int(step) for step in distributed.gather(torch.tensor([self.done], device=self.setting.device))]
         if len(set(steps)) > 1:
             raise UserError(
@@ -84,7 +84,7 @@ class Run:
             )
 
     def train(self) -> None:
-        """Go on to the end, or raise Stopped when asked to stop."""
+        """Train to the end, or raise Stopped after a stop signal."""
         listen(self._ask_to_stop)
         name = f"train {self.setting.experiment.name} seed {self.setting.seed}"
         leads = distributed.rank() == 0
@@ -110,7 +110,7 @@ class Run:
                     self._checked(numbers)
                     self._save()
                 if asked and self.done < self.total:
-                    raise Stopped(f"{name} saved itself at step {self.done} of {self.total}; the same command goes on.")
+                    raise Stopped(f"{name} saved itself at step {self.done} of {self.total}; the same command resumes.")
 
     def _pace(self) -> dict[str, float]:
         """Time so far, speed and memory."""
@@ -122,7 +122,7 @@ class Run:
         }
 
     def export(self, checkpoint: Path, curve: Path, described: dict[str, Any]) -> None:
-        """The EMA weights in float32 with what they are, and the thinned log."""
+        """Write the EMA weights in float32 with their description, and the thinned log."""
         selects = self.watch is not None and self.watch.selects
         chosen = self.best["weights"] if selects else self.ema.state_dict()
         if selects:
@@ -146,7 +146,7 @@ class Run:
                 own.copy_(other)
 
     def _watched(self) -> dict[str, float]:
-        """What is measured at this step, if anything; the best weights are kept."""
+        """The measurements of this step, if one is due; the best weights are kept."""
         if self.watch is None or (self.done % self.watch.every and self.done != self.total):
             return {}
         measured = {name: round(value, 6) for name, value in self.watch.measure(self.ema).items()}
@@ -159,7 +159,7 @@ class Run:
         shown = {name: round(float(value), 6) for name, value in numbers.items()}
         if not all(math.isfinite(value) for value in shown.values()):
             raise UserError(
-                f"{self.setting.experiment.name} diverged at step {self.done} ({shown}); the state of the last save is "
+                f"{self.setting.experiment.name} diverged at step {self.done} ({shown}); the last save is "
                 "kept. Lower training.lr, or train in float32."
             )
         return shown
@@ -184,7 +184,7 @@ class Run:
         self.state_is_sound = True
 
     def _load(self) -> None:
-        """Go on from the last save, or from the one before it; every process from the same."""
+        """Resume from the last save that every process can read, or from the one before it."""
         for file in (self.state_file, self.previous_state_file):
             state = _read_state(file, self.setting.device)
             if distributed.any_of(state is None, self.setting.device):
@@ -193,10 +193,10 @@ class Run:
             self._restore(state)
             self.state_is_sound = file == self.state_file
             if not self.state_is_sound and distributed.rank() == 0:
-                print(f"{self.state_file} cannot be read; going on from step {self.done}, {file}.", file=sys.stderr)
+                print(f"{self.state_file} cannot be read; resuming at step {self.done} from {file}.", file=sys.stderr)
             return
         raise UserError(
-            f"Neither {self.state_file} nor {self.previous_state_file} can be read; bring one back from a backup, or "
+            f"Neither {self.state_file} nor {self.previous_state_file} can be read; restore one from a backup, or "
             "delete both to train from the beginning."
         )
 
@@ -220,7 +220,7 @@ class Run:
 
 
 def _read_state(file: Path, device: torch.device) -> dict[str, Any] | None:
-    """What was saved; None if the file is not there, or no longer whole."""
+    """The saved state; None if the file is missing or damaged."""
     try:
         state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
     except torch.OutOfMemoryError:
@@ -231,7 +231,7 @@ def _read_state(file: Path, device: torch.device) -> dict[str, Any] | None:
 
 
 def _resident_bytes() -> int:
-    """The most that this process had in memory."""
+    """The peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -241,7 +241,7 @@ def _silent() -> Iterator[Any]:
 
 
 def _write_curve(file: IO[str], log: Path) -> None:
-    """The log as CSV, one row a step (the last, where a resumed run repeated some) and few enough to plot."""
+    """Write the log as CSV with about CURVE_ROWS rows; of a step that a resumed run repeated, the last row."""
     lines = {row["step"]: row for row in log_rows(log)}
     rows = [lines[step] for step in sorted(lines)]
     every = max(1, -(-len(rows) // CURVE_ROWS))

@@ -1,4 +1,4 @@
-"""Measurements of a training on the way: those that select its checkpoint, and those that are for the curve alone."""
+"""Measurements during training: those that select the checkpoint, and those that are only for the curve."""
 
 import numpy as np
 from torch import nn
@@ -12,7 +12,7 @@ from rtm.training.loop import Watch
 
 
 def watch_of(config: Config, layout: Layout, setting: Setting) -> Watch | None:
-    """FID on the way: of as many samples as a protocol asks for where it selects (App. F), of few for the curves."""
+    """FID during training: of all samples of a protocol if it selects (App. F), of few for the curves."""
     recipe = setting.experiment.recipe
     if recipe.stylegan2 is not None and recipe.stylegan2.select == "best":
         return selection(config, layout, setting)

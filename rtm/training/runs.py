@@ -1,7 +1,7 @@
-"""A run's folder as others see it: who trains it, under a lock that dies with its owner, and how long it took so far.
+"""The folder of a run: a lock for the process that trains it, released when that process ends, and the time so far.
 
-run.json is the book of its slices: each job that trained the run writes a line when it begins and when it ends. What
-was killed could not write its end; the log tells how far it came.
+run.json is the book of its slices: each job that trains the run writes its start and its end. A killed job could not
+write its end; the log then shows how far it came.
 """
 
 import errno
@@ -22,16 +22,16 @@ from typing import IO, Any, Literal
 from rtm.core.errors import UserError
 from rtm.core.files import read_json, reading, write_json
 
-PATIENCE = 5.0  # seconds for an owner that is just ending
+PATIENCE = 5.0  # seconds to wait for an owner that is just ending
 
 
 class Stopped(Exception):  # noqa: N818  (not an error)
-    """The run was asked to stop, and saved its state."""
+    """The run got a stop signal and saved its state."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A stretch of training by one job."""
+    """The part of a training that one job did."""
 
     host: str
     pid: int
@@ -44,7 +44,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Book:
-    """The slices of a run, one after the other."""
+    """The slices of a run in order."""
 
     experiment: str
     seed: int
@@ -55,28 +55,28 @@ class Book:
         return sum(each.seconds * each.gpus for each in self.slices) / 3600
 
     def facts(self) -> dict[str, Any]:
-        """What a receipt tells of how it was trained."""
-        told = {"gpus": self.slices[-1].gpus, "gpu_hours": round(self.gpu_hours, 3), "slices": len(self.slices)}
+        """The facts about the training that a receipt records."""
+        facts = {"gpus": self.slices[-1].gpus, "gpu_hours": round(self.gpu_hours, 3), "slices": len(self.slices)}
         jobs = list(dict.fromkeys(each.job for each in self.slices if each.job))
-        return {**told, "slurm_jobs": jobs} if jobs else told
+        return {**facts, "slurm_jobs": jobs} if jobs else facts
 
 
 def book_of(folder: Path) -> Book | None:
-    """The book as it is now; a slice that goes on, or was killed, lasts as long as its log."""
+    """The book of a run, if any; the log gives the length of a slice that is running or was killed."""
     path = folder / "run.json"
     if not path.exists():
         return None
-    with reading(path, "delete it: the training goes on, and only its time so far is forgotten"):
-        told = read_json(path)
-        *earlier, last = (Slice(**each) for each in told["slices"])
-        book = Book(told["experiment"], told["seed"], (*earlier, last))
+    with reading(path, "delete it: the training resumes, only its time so far is lost"):
+        content = read_json(path)
+        *earlier, last = (Slice(**each) for each in content["slices"])
+        book = Book(content["experiment"], content["seed"], (*earlier, last))
     if last.ended is None:
         last = replace(last, seconds=max(0.0, _last_written(folder) - last.began))
     return replace(book, slices=(*earlier, last))
 
 
 def log_rows(log: Path, last_bytes: int | None = None) -> list[dict[str, Any]]:
-    """The lines of log.jsonl, or the last of them; one that was being written when a node died is no line."""
+    """The rows of log.jsonl, or those in its last bytes; a line that was only half written is left out."""
     if not log.exists():
         return []
     with open(log, "rb") as file:
@@ -91,7 +91,7 @@ def log_rows(log: Path, last_bytes: int | None = None) -> list[dict[str, Any]]:
 
 @contextmanager
 def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Callable[[], None]]:
-    """Train in this folder: nobody else does meanwhile, and the time is booked. Yields what to ask before a save."""
+    """Lock the folder and book the time; yields a function to call before every save (see `only_one`)."""
     with only_one(folder) as check_owner:
         before = book_of(folder) or Book(experiment, seed)
         earlier = tuple(replace(each, ended=each.ended or "killed") for each in before.slices)
@@ -114,20 +114,20 @@ def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Ca
 
 
 def listen(stop: Callable[[], None]) -> None:
-    """Call this when the run is to save itself and end; a second Ctrl-C ends it at once."""
+    """Call `stop` at a signal that asks the run to save itself and end; a second Ctrl-C ends it at once."""
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if "RANK" not in os.environ:  # torchrun hands on a Ctrl-C that its processes have had already
+        if "RANK" not in os.environ:  # torchrun sends its processes a Ctrl-C that they have already got
             signal.signal(signal.SIGINT, signal.default_int_handler)
         stop()
 
-    # URG comes before a walltime: the schedulers and shells in between ignore it, unlike TERM and USR1
+    # SLURM sends URG before the walltime: schedulers and shells in between ignore it, unlike TERM and USR1
     for number in (signal.SIGTERM, signal.SIGURG, signal.SIGINT):
         signal.signal(number, ask)
 
 
-def is_trained(folder: Path) -> bool:
-    """Whether somebody holds the lock."""
+def is_running(folder: Path) -> bool:
+    """Whether a process is training the run at this moment, that is, holds its lock."""
     try:
         with open(folder / "lock", "rb") as file:
             return not _locked(file.fileno(), fcntl.LOCK_SH)
@@ -137,10 +137,10 @@ def is_trained(folder: Path) -> bool:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[Callable[[], None]]:
-    """A lock on the run that dies with its owner, on a shared file system too.
+    """Lock the run until this process ends, on a shared file system too.
 
-    A file system that was away can lose the lock of a living process: the function that is yielded raises if
-    somebody else has taken the run since then.
+    A file system that was unreachable can lose the lock of a living process: the yielded function raises an error if
+    another process has taken the run since then.
     """
     path, name = folder / "lock", f"{_here()}:{os.getpid()}"
     with _lock_file(path) as file:
@@ -148,22 +148,22 @@ def only_one(folder: Path) -> Iterator[Callable[[], None]]:
         while not _locked(file.fileno(), fcntl.LOCK_EX):
             if time.monotonic() > until:
                 owner = path.read_text().strip() or "another process"
-                raise UserError(f"{folder} is being trained by {owner} already; wait for it or end it first.")
+                raise UserError(f"{folder} is already being trained by {owner}; wait for it, or end it first.")
             time.sleep(0.1)
         file.truncate(0)
         file.write(name)
         file.flush()
         os.fsync(file.fileno())
-        for left in folder.glob(".*.tmp"):  # by an owner that was killed in a save
+        for left in folder.glob(".*.tmp"):  # left by an owner that was killed during a save
             left.unlink(missing_ok=True)
 
         def check_owner() -> None:
-            # the lock is taken again, which makes a network file system forget what it remembers of the file; to open
-            # and close the file a second time would give the lock away
+            # taking the lock again makes a network file system drop its cache of the file; opening and closing the
+            # file a second time would release the lock
             held = _locked(file.fileno(), fcntl.LOCK_EX) and path.exists()
             file.seek(0)
             if not (held and os.path.samestat(path.stat(), os.fstat(file.fileno())) and file.read() == name):
-                raise UserError(f"{folder} was taken over by somebody else; this process has not saved there since.")
+                raise UserError(f"{folder} was taken over by another process; this one stops without saving.")
 
         yield check_owner
 
@@ -176,33 +176,33 @@ def _lock_file(path: Path) -> IO[str]:
         there = next(each for each in (path, *path.absolute().parents) if os.access(each, os.F_OK))
         last = path.read_text().strip() if os.access(path, os.R_OK) else ""
         raise UserError(
-            f"{path.parent} is {_owner(there)}'s{f', last trained by {last},' if last else ''} and cannot be written "
-            f"by you ({error.filename}); let its owner go on with it, or ask for write permission on its files."
+            f"{path.parent} belongs to {_owner(there)}{f' (last trained by {last})' if last else ''} and you cannot "
+            f"write to it ({error.filename}); let its owner resume it, or ask for write permission on its files."
         ) from None
 
 
 def _owner(path: Path) -> str:
     try:
         return path.owner()
-    except KeyError:  # this machine has no name for the number
+    except KeyError:  # this machine knows no name for the user id
         return f"user {path.stat().st_uid}"
 
 
 def _here() -> str:
-    """Host, and the job of SLURM if this is one."""
+    """The host, with the SLURM job if there is one."""
     job = os.environ.get("SLURM_JOB_ID")
     return f"SLURM job {job} on {platform.node()}" if job else platform.node()
 
 
 def _locked(file: int, kind: int) -> bool:
-    """Take a POSIX lock, which network file systems honour; False if somebody else has it."""
+    """Take a POSIX lock, which network file systems honour; False if another process holds it."""
     try:
         fcntl.lockf(file, kind | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             raise UserError(
-                f"The file system of runs/ cannot lock files ({error.strerror}); have it mounted with locks, or make "
-                "runs/ a link to one that has them."
+                f"The file system of runs/ cannot lock files ({error.strerror}); mount it with locks, or make "
+                "runs/ a link to a file system that has them."
             ) from None
         return False
     return True

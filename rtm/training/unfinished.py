@@ -1,4 +1,4 @@
-"""Trainings that were begun with other code or parameters: what is told of them, and how one is taken over."""
+"""Unfinished trainings that were started with other code or parameters: report them, or take one over."""
 
 import shutil
 import sys
@@ -10,34 +10,34 @@ from rtm.core.files import read_json, write_json
 from rtm.core.layout import saved_states
 from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import JSON, Ledger, Recording, run_folder
-from rtm.training.runs import book_of, is_trained, log_rows
+from rtm.training.runs import book_of, is_running, log_rows
 
 TAIL = 1 << 16  # bytes of a log that hold its last line
 
 
 def note(folder: Path, recording: Recording) -> list[Any]:
-    """Leave in a run's folder what it was begun with; why it was taken over since then, if it was."""
+    """Record in the folder what the run was started with; return the reasons of later take-overs."""
     path = folder / "begun.json"
     if not path.exists():
         write_json(path, {"fingerprint": recording.fingerprint, "parts": recording.parts, "accepted": []})
     return list(read_json(path)["accepted"])
 
 
-def tell_unfinished(ledger: Ledger, job: Job) -> None:
-    """No training is begun anew without a word about one of the same seed that could not be gone on with."""
+def report_unfinished(ledger: Ledger, job: Job) -> None:
+    """Before a new training starts, name the unfinished ones of the same seed that cannot be resumed."""
     for folder in _unfinished(ledger, job):
         begun = _begun(folder)
-        told = [each for part in ledger.differences(job, begun).values() for each in part] if begun else []
+        reasons = [each for part in ledger.differences(job, begun).values() for each in part] if begun else []
         print(
-            f"{folder} holds an unfinished training of this seed at step {step_of(folder)}, which is not gone on with: "
-            f"{'; '.join(told) or _unnamed(begun)}. After a refactoring that keeps the "
-            f"results, `rtm lineage accept {job.id} --reason '…'` takes it over.",
+            f"{folder} holds an unfinished training of this seed at step {step_of(folder)}, which is not resumed "
+            f"because {'; '.join(reasons) or _unnamed(begun)}. After a refactoring that keeps the results, "
+            f"`rtm lineage accept {job.id} --reason '…'` resumes it.",
             file=sys.stderr,
         )
 
 
 def resumable(ledger: Ledger, job: Job) -> Path | None:
-    """The furthest unfinished run that differs by a refactoring alone; an error while it is being trained."""
+    """The furthest unfinished run that differs only by a refactoring; an error if it is running now."""
     refactored = [
         folder
         for folder in _unfinished(ledger, job)
@@ -46,13 +46,13 @@ def resumable(ledger: Ledger, job: Job) -> Path | None:
     if not refactored:
         return None
     folder = max(refactored, key=step_of)
-    if busy := [each for each in (folder, run_folder(ledger, job)) if is_trained(each)]:
-        raise UserError(f"{busy[0]} is being trained; end that first, then accept {job.id}.")
+    if busy := [each for each in (folder, run_folder(ledger, job)) if is_running(each)]:
+        raise UserError(f"{busy[0]} is being trained; end that training first, then accept {job.id}.")
     return folder
 
 
 def take_over(ledger: Ledger, job: Job, folder: Path, reason: str) -> Path:
-    """Let an unfinished run be gone on with; its new folder."""
+    """Make an unfinished run resumable; return its new folder."""
     own, begun = run_folder(ledger, job), dict(read_json(folder / "begun.json"))
     accepted = [*begun["accepted"], ledger.trace(job, begun, reason)]
     signed = {"fingerprint": ledger.fingerprint(job), "parts": ledger.parts(job), "accepted": accepted}
@@ -64,11 +64,11 @@ def take_over(ledger: Ledger, job: Job, folder: Path, reason: str) -> Path:
 
 
 def _unnamed(begun: JSON | None) -> str:
-    return "its code changed as accepted" if begun else "it does not tell what it was begun with"
+    return "its code changed as accepted" if begun else "it does not record its code and parameters"
 
 
 def _unfinished(ledger: Ledger, job: Job) -> list[Path]:
-    """Other runs of the job's seed that were saved and did not end; none once its own has a save."""
+    """Other runs of the job's seed that were saved but not finished; none if the job's own run has a save."""
     own = run_folder(ledger, job)
     if job.stage is not Stage.TRAIN or ledger.fresh(job) or _is_saved(own):
         return []
@@ -91,5 +91,5 @@ def _begun(folder: Path) -> JSON | None:
 
 
 def step_of(folder: Path) -> int:
-    """How far it came, by its log."""
+    """The last step in its log."""
     return max((row.get("step", 0) for row in log_rows(folder / "log.jsonl", TAIL)), default=0)

@@ -1,4 +1,4 @@
-"""A user's mistake is one sentence and exit code 1; help is there for every verb; layers hold."""
+"""A user's mistake gives one sentence and exit code 1; every verb has help; imports keep to their layers."""
 
 import errno
 import os
@@ -59,7 +59,7 @@ def test_every_verb_explains_itself(verb: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("train cifar10_rtm", "There is no experiment at scale paper named 'cifar10_rtm'; choose one of cifar10_imle"),
         ("train cifar10_imle_rtm --seed 5", "has no seed 5; choose one of 0"),
@@ -75,17 +75,17 @@ def test_every_verb_explains_itself(verb: str) -> None:
         ("lineage accept train/cifar10_imle_rtm", "Say why the results stay the same"),
         ("lineage why train/digits_rtm", "Nothing makes train/digits_rtm; choose one of demo/train/digits_rtm"),
         ("evaluate x.npy --dataset digits --protocol digits --held-out y.npy", "add --memorisation, or leave it out"),
-        ("evaluate digits_rtm --scale demo --protocol digits --bootstrap 9", "name the training set with --dataset"),
+        ("evaluate digits_rtm --scale demo --protocol digits --bootstrap 9", "need --dataset (a training set); add it"),
         ("fetch digits --source /nope", "digits is embedded at scale paper; leave --source out"),
         ("fetch digit_classifier --source /nope", "is trained here on the digits; leave --source out"),
-        ("gallery digits_rtm --scale demo --seed 1", "Figures show seed 0 of digits_rtm alone"),
+        ("gallery digits_rtm --scale demo --seed 1", "Figures show only seed 0 of digits_rtm"),
         ("demo --cores 0", "--cores is 0; give at least 1"),
     ],
 )
-def test_a_mistake_is_one_sentence(words: str, told: str) -> None:
+def test_a_mistake_is_one_sentence(words: str, message: str) -> None:
     answer = rtm(*words.split())
     assert answer.returncode == 1
-    assert told in answer.stderr and "Traceback" not in answer.stderr
+    assert message in answer.stderr and "Traceback" not in answer.stderr
     assert answer.stderr.startswith("rtm: ") and len(answer.stderr.strip().splitlines()) == 1
 
 
@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
         write_text(tmp_path / "x.txt", "x")
 
 
-def test_what_a_pdf_is_made_with_is_ignored() -> None:
+def test_the_files_of_pdflatex_are_ignored_by_git() -> None:
     for suffix in ("aux", "log", "tex", "pdf"):
         subprocess.run(["git", "check-ignore", "-q", f"reports/report.{suffix}"], cwd=ROOT, check=True)
 
@@ -123,7 +123,7 @@ def test_outside_the_repository_the_folder_is_named(tmp_path: Path) -> None:
     assert answer.returncode == 1 and "run from the root of the repository" in answer.stderr
 
 
-LAYERS = [  # module, what it must not bring along
+LAYERS = [  # module, modules that it must not import
     ("rtm", ["torch"]),
     ("rtm.cli.main", ["torch", "snakemake", "dvc"]),
     ("rtm.reports.tables", ["torch", "snakemake", "dvc"]),
@@ -157,19 +157,19 @@ def test_the_doctor_names_what_to_do() -> None:
         assert subject in answer.stdout
 
 
-def test_the_doctor_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_does_not_wait_for_slow_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("sbatch", "sinfo", "dvc"):
         (tmp_path / name).write_text("#!/bin/sh\nexec sleep 60\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(doctor, "PATIENCE", 0.1)
     for finding in (doctor._slurm(), doctor._dvc_remote()):
-        assert not finding.good and finding.told
+        assert not finding.good and finding.advice
 
 
 @pytest.mark.slow(seconds=4)
 @pytest.mark.parametrize(
-    ("mistake", "target", "told"),
+    ("mistake", "target", "message"),
     [
         (
             "",
@@ -179,11 +179,11 @@ def test_the_doctor_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("widht: 3", "demo", "rtm: params/wrong.yaml: widht: unknown key 'widht'"),
     ],
 )
-def test_a_mistake_told_by_snakemake_is_one_sentence(tmp_path: Path, mistake: str, target: str, told: str) -> None:
+def test_snakemake_prints_a_mistake_as_one_sentence(tmp_path: Path, mistake: str, target: str, message: str) -> None:
     (copied(tmp_path) / "params/wrong.yaml").write_text(mistake)
     command = ["snakemake", "--cores", "1", "-n", target]
     answer = subprocess.run(command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True)
-    assert answer.returncode == 1 and told in answer.stderr and "File " not in answer.stderr
+    assert answer.returncode == 1 and message in answer.stderr and "File " not in answer.stderr
 
 
 @pytest.mark.slow(seconds=4)

@@ -1,4 +1,4 @@
-"""Classes by name: found without running them, and refused in one sentence where they do not fit."""
+"""Classes by name: found without running them; a class that does not fit is an error of one sentence."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def test_a_class_that_does_not_fit_is_one_sentence(
     assert "\n" not in str(error.value)
 
 
-def test_what_every_class_is_given_it_must_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_must_take_what_every_class_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own_classes.install(tmp_path, "own_shapes", MODULE, monkeypatch)
     with pytest.raises(UserError, match="own_shapes:Shape has no parameter in_dim; add it to the class's __init__"):
         built("own_shapes:Shape", {"dim": 3, "in_dim": 3}, {"sides": 4})

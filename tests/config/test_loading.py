@@ -1,4 +1,4 @@
-"""Parameters that cannot be meant are refused with the file, the key and what is allowed."""
+"""Impossible parameters are refused; the message names the file, the key and the allowed values."""
 
 import json
 import shutil
@@ -32,12 +32,12 @@ def test_smoke_is_the_paper_made_small() -> None:
     assert all(e.recipe.resources.gpus >= 1 for e in paper.experiments.values())
 
 
-MISTAKES = [  # file, text, replacement, what the message must hold
+MISTAKES = [  # file, text, replacement, parts of the message
     ("mappers.yaml", "H: 8, L: 2}", "H: 0, L: 2}", ["mappers.yaml: mappers.rtm_8_2.H", "greater than 0"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: '8', L: 2}", ["mappers.rtm_8_2.H", "valid integer", "'8'"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, tokens: 3}", ["rtm.mapper", "3 tokens x width 128", "1024"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, width: 100}", ["dim 1024", "width 100"]),
-    ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, Hs: 3}", ["mappers.rtm_8_2.Hs", "unknown key 'Hs'", "known are H, L"]),
+    ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, Hs: 3}", ["mappers.rtm_8_2.Hs", "unknown key 'Hs'", "one of H, L"]),
     ("mappers.yaml", "kind: rtm, H: 8, L: 2}", "kind: rtx, H: 8, L: 2}", ["'rtx'", "'mlp', 'rtm'"]),
     ("decoders.yaml", "block: residual", "block: residuel", ["decoders.fewshot.block", "'residual' or 'convnext'"]),
     ("decoders.yaml", "8: 6, 16: 6, 32: 6}", "8: 6, 32: 6}", ["decoders.cifar10", "32 follows 8"]),
@@ -45,7 +45,7 @@ MISTAKES = [  # file, text, replacement, what the message must hold
     ("decoders.yaml", "16: 6, 32: 6}", "16: 6, 32: 6}\n    widths: {64: 8}", ["[64], which have no blocks"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: 2e-4", ["recipes.yaml: recipes.cifar10_imle.training.lr", "valid number"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: -1.0", ["training.lr", "greater than 0"]),
-    ("recipes.yaml", "pool: 10.0", "poll: 10.0", ["imle.poll", "known are adaptive, chunk, epsilon"]),
+    ("recipes.yaml", "pool: 10.0", "poll: 10.0", ["imle.poll", "choose one of adaptive, chunk, epsilon"]),
     ("recipes.yaml", "{rejected: 0.03}", "-1.0", ["imle.epsilon", "greater than or equal to 0"]),
     ("recipes.yaml", "{rejected: 0.03}", "{rejected: 2.0}", ["epsilon", "rejected", "less than 1"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, learnable_init: true}", ["learnable_init needs gradient_steps: 8"]),
@@ -58,12 +58,12 @@ MISTAKES = [  # file, text, replacement, what the message must hold
         ["experiments.yaml: experiments.cifar10_imle_mlp.mapper", "'mlp9'", "choose one of mlp8"],
     ),
     ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8, sweep: [3]}", ["only a recursive mapper"]),
-    ("experiments.yaml", "cifar10_imle_rtm:", "cifar10_imle_mlp:", ["stands twice"]),
+    ("experiments.yaml", "cifar10_imle_rtm:", "cifar10_imle_mlp:", ["is written twice"]),
     ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8", ["not valid YAML"]),
     ("scales.yaml", "tables: [tab_cifar10", "tables: [tab_cifar11", ["'tab_cifar11'", "tab_cifar10"]),
-    ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8, seeds: [0, 1, 0]}", ["mlp.seeds", "0 stands there more than"]),
-    ("experiments.yaml", "sweep: [8, 16, 32, 64]", "sweep: [8, 8]", ["sweep", "8 stands there more than once"]),
-    ("recipes.yaml", "protocols: [paper]", "protocols: [paper, paper]", ["evaluation.protocols", "paper stands there"]),
+    ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8, seeds: [0, 1, 0]}", ["mlp.seeds", "0 is listed more than"]),
+    ("experiments.yaml", "sweep: [8, 16, 32, 64]", "sweep: [8, 8]", ["sweep", "8 is listed more than once"]),
+    ("recipes.yaml", "protocols: [paper]", "protocols: [paper, paper]", ["evaluation.protocols", "paper is listed"]),
     ("recipes.yaml", "protocols: [paper]", "protocols: []", ["evaluation.protocols", "at least 1 item"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: .inf", ["training.lr", "finite number"]),
     ("mappers.yaml", "lr_mul: 0.01", "lr_mul: .inf", ["lr_mul", "finite number"]),
@@ -85,20 +85,20 @@ MISTAKES = [  # file, text, replacement, what the message must hold
     ("scales.yaml", "experiments: demo", "experiments: dmeo", ["scales.demo.experiments", "'experiments' or 'demo'"]),
     ("scales.yaml", "root: demo", "root: demo\n    overrides:", ["scales.demo.overrides", "got None"]),
     ("scales.yaml", "      recipes:", "      recipse:", ["no section 'recipse'", "recipes"]),
-    ("scales.yaml", '"*_imle*":', '"*_iml":', ["smoke.overrides.recipes.*_iml: no name is like this", "digits_imle"]),
+    ("scales.yaml", '"*_imle*":', '"*_iml":', ["smoke.overrides.recipes.*_iml: no name matches", "digits_imle"]),
     ("scales.yaml", "      mappers:", "      mappers: []\n      datasets2:", ["overrides.mappers", "got []"]),
 ]
 
 
-@pytest.mark.parametrize(("file", "text", "replacement", "told"), MISTAKES)
-def test_a_mistake_is_named(params: Path, file: str, text: str, replacement: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("file", "text", "replacement", "message"), MISTAKES)
+def test_a_mistake_is_named(params: Path, file: str, text: str, replacement: str, message: list[str]) -> None:
     path = params / file
     assert text in path.read_text()
     path.write_text(path.read_text().replace(text, replacement, 1))
     with pytest.raises(UserError) as error:
         for scale in SCALES:
             load(scale, params)
-    for part in told:
+    for part in message:
         assert part in str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""The graph of jobs: complete, honest about what each job reads, and the same as the tools' view of it."""
+"""The graph of jobs: complete, each job with exactly the values it reads, and equal to dvc.yaml."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,7 +59,7 @@ def stages_that_differ(tmp_path: Path, section: str, *path: str, to: Any) -> set
         (("protocols", "digits", "title"), "Another", {"table", "figure"}),
         (("tables", "tab_digits", "caption"), "Another", {"table", "figure"}),
         (("datasets", "digits", "licence"), "Another", set()),
-        (("datasets", "digits", "classes"), 9, {"fetch"}),  # what it changes in the images, trainings see in the bytes
+        (("datasets", "digits", "classes"), 9, {"fetch"}),  # trainings see a change of the images by their hash
     ],
 )
 def test_a_job_reads_what_it_uses(tmp_path: Path, place: tuple[str, ...], value: Any, stages: set[str]) -> None:
@@ -143,7 +143,7 @@ def test_dvc_yaml_is_up_to_date() -> None:
     dvcfile.check()
 
 
-def test_temporary_files_are_nobodys() -> None:
+def test_nobody_keeps_temporary_files() -> None:
     for name in (".gitignore", ".dvcignore"):
         assert ".*.tmp" in Path(name).read_text().splitlines()
 
@@ -174,15 +174,13 @@ def test_misspelt_arguments_are_refused(graph: dict[str, Job]) -> None:
 @pytest.mark.parametrize(
     ("root", "main", "cores", "threads"),
     [
-        ("smoke/", True, 16, 16),  # on this machine: nothing beside it
+        ("smoke/", True, 16, 16),  # on this machine: all cores
         ("smoke/", True, None, 1),  # submitted to a cluster ...
         ("smoke/", False, 16, 1),  # ... and running there: as many as were asked for
         ("", True, 16, 8),  # on a GPU
     ],
 )
-def test_what_is_timed_has_the_machine_or_its_job_for_itself(
-    root: str, main: bool, cores: int | None, threads: int
-) -> None:
+def test_a_timed_job_runs_alone(root: str, main: bool, cores: int | None, threads: int) -> None:
     workflow = SimpleNamespace(is_main_process=main, resource_settings=SimpleNamespace(cores=cores))
     wildcards = SimpleNamespace(root=root, experiment="cifar10_imle_rtm")
     assert Plan(workflow, str, {}).all_threads("latency")(wildcards) == threads

@@ -1,4 +1,4 @@
-"""What is asked of SLURM, and what is made of its answers."""
+"""Commands sent to SLURM, and the handling of its answers."""
 
 import time
 from pathlib import Path
@@ -37,11 +37,11 @@ def test_one_node_must_have_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     slurm.refuse_impossible("train/x", ASKED, "h100")
     with pytest.raises(UserError, match="gpu_model"):
         slurm.refuse_impossible("train/x", ASKED, "nvidia_h100")
-    nodes.clear()  # nobody could be asked
+    nodes.clear()  # sinfo gave no answer
     slurm.refuse_impossible("train/x", ASKED, "h100")
 
 
-def test_only_a_job_that_runs_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_running_job_is_requeued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     squeue, scontrol = tmp_path / "squeue", tmp_path / "scontrol"
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
@@ -54,10 +54,10 @@ def test_only_a_job_that_runs_is_put_back(tmp_path: Path, monkeypatch: pytest.Mo
     squeue.write_text("#!/bin/sh\necho RUNNING\n")
     assert slurm.requeue()
     scontrol.write_text("#!/bin/sh\nexit 1\n")
-    assert not slurm.requeue()  # may not be
+    assert not slurm.requeue()  # SLURM refuses
 
 
-def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_request_is_repeated_while_the_controller_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     squeue, scontrol = tmp_path / "squeue", tmp_path / "scontrol"
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("SLURM_JOB_ID", "7")

@@ -1,4 +1,4 @@
-"""`rtm train` as a whole, in a folder of its own: what it does with what it finds there."""
+"""`rtm train` as a whole, in a separate folder that holds earlier runs or none."""
 
 import errno
 import shutil
@@ -38,16 +38,16 @@ def job(config: Config) -> Job:
     return jobs(config)[f"train/{NAME}/seed0"]
 
 
-def test_a_finished_training_is_not_begun_again(smoke: Config, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_training_does_not_start_again(smoke: Config, capsys: pytest.CaptureFixture[str]) -> None:
     train(smoke)
     shutil.rmtree("smoke/runs")
     capsys.readouterr()
     train(smoke)
-    assert capsys.readouterr().out == f"smoke/train/{NAME}/seed0 is finished; nothing is to be done.\n"
+    assert capsys.readouterr().out == f"smoke/train/{NAME}/seed0 is finished; there is nothing to do.\n"
     assert not Path("smoke/runs").exists() and Ledger().state(job(smoke)) is State.FRESH
 
 
-def test_a_full_disk_is_told(smoke: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error(smoke: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -56,11 +56,11 @@ def test_a_full_disk_is_told(smoke: Config, monkeypatch: pytest.MonkeyPatch) -> 
         train(smoke)
 
 
-def test_an_unfinished_training_is_told_and_taken_over(
+def test_an_unfinished_training_is_reported_and_resumed(
     smoke: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def begin() -> str:
-        """Start it and stop it at its first look; what is told."""
+        """Start it, stop it at its first check, and return the messages."""
         capsys.readouterr()
         with monkeypatch.context() as patch, pytest.raises(SystemExit):
             patch.setattr("rtm.training.loop.listen", lambda stop: stop())
@@ -85,13 +85,13 @@ def test_an_unfinished_training_is_told_and_taken_over(
         "code of rtm.methods.imle.method:ImleMethod changed"
     ]
     steps = [row["step"] for row in log_rows(second / "log.jsonl")]
-    assert steps == sorted(set(steps))  # it went on
+    assert steps == sorted(set(steps))  # it resumed
 
     job(smoke).outputs[0].unlink()
     job(smoke).receipt.unlink()
     shutil.rmtree(second)
     begin()
     written_otherwise("another sum")
-    told = begin()
-    assert f"{second} holds an unfinished training of this seed at step 1, which is not gone on with" in told
-    assert "code of rtm.methods.imle.method:ImleMethod changed. After a refactoring" in told
+    messages = begin()
+    assert f"{second} holds an unfinished training of this seed at step 1, which is not resumed because" in messages
+    assert "code of rtm.methods.imle.method:ImleMethod changed. After a refactoring" in messages

@@ -72,7 +72,7 @@ def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGURG, signal.SIGINT])
-def test_a_stop_saves_and_the_same_command_goes_on_exactly(
+def test_a_stop_saves_and_the_same_command_resumes_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     chosen = smoke_workspace.experiment(IMLE, epochs=10, save_every=1000)
@@ -86,7 +86,7 @@ def test_a_stop_saves_and_the_same_command_goes_on_exactly(
         return step(at)
 
     monkeypatch.setattr(stopped.method, "step", interrupted)
-    with pytest.raises(Stopped, match=r"saved itself at step 1 of .*; the same command goes on"):
+    with pytest.raises(Stopped, match=r"saved itself at step 1 of .*; the same command resumes"):
         stopped.train()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a second Ctrl-C ends it at once
     assert 0 < stopped.done < chosen.steps()
@@ -165,9 +165,9 @@ def test_a_state_that_cannot_be_read_costs_one_save(tmp_path: Path, capsys: pyte
     os.truncate(state, 50_000)
     resumed = smoke_workspace.run(tmp_path, chosen)
     assert resumed.done == chosen.steps() - 2
-    assert f"{state} cannot be read; going on from step {resumed.done}, {previous}." in capsys.readouterr().err
+    assert f"{state} cannot be read; resuming at step {resumed.done} from {previous}." in capsys.readouterr().err
     resumed._save()
-    assert torch.load(previous, weights_only=True)["done"] == resumed.done  # never the broken one
+    assert torch.load(previous, weights_only=True)["done"] == resumed.done  # never the damaged one
     resumed.train()
     assert same(weights(whole), weights(resumed))
     assert [torch.load(path, weights_only=True)["done"] for path in (state, previous)] == [6, 4]
@@ -212,7 +212,7 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
 
 
 def test_averaged_gradients_lie_in_memory_as_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fused optimiser takes both as they lie, and would update the wrong weights."""
+    """A fused optimiser reads both in memory order and would otherwise update the wrong weights."""
     network = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     network(torch.rand(2, 3, 8, 8)).square().sum().backward()
     before = network.weight.grad.clone()
@@ -267,7 +267,7 @@ def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
     together = draw(generator, chosen, 0, torch.arange(5))
     assert together.shape == (5, 8, 8, 3) and together.dtype == torch.uint8
     alone = draw(generator, chosen, 0, torch.tensor([3]))
-    assert (together[3].int() - alone[0].int()).abs().max() <= 1  # a batch of another size may round otherwise
+    assert (together[3].int() - alone[0].int()).abs().max() <= 1  # another batch size may round differently
     with pytest.raises(UserError, match="does not fit"):
         load_generator(smoke_workspace.experiment("shells_imle_mlp"), tmp_path / "w.safetensors", torch.device("cpu"))
     with pytest.raises(UserError, match="dvc pull"):
@@ -286,7 +286,7 @@ def test_two_samplers_at_once_leave_whole_samples(tmp_path: Path, monkeypatch: p
         raise RuntimeError
 
     def with_another_beside_it(*given: Any) -> None:
-        """Another one begins in the middle of this one, and then fails."""
+        """A second sampler starts in the middle of this one, and then fails."""
         write_variant(*given)
         monkeypatch.setattr(sampling, "_write_variant", fails)
         with pytest.raises(RuntimeError):
@@ -318,7 +318,7 @@ def test_the_selected_weights_are_those_that_scored_best(tmp_path: Path) -> None
     run.export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
     assert checkpoint_metadata(tmp_path / "w.safetensors") == {"selected_step": 4, "selection_score": 1.0}
     assert same(load_file(tmp_path / "w.safetensors"), seen[1]) and not same(seen[1], seen[2])
-    assert Run(build_method(setting), setting, tmp_path / "run").best["step"] == 4  # it is in the state
+    assert Run(build_method(setting), setting, tmp_path / "run").best["step"] == 4  # the state holds it
     curve = [row for row in csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()) if row["fid"]]
     assert [(row["step"], row["fid"]) for row in curve] == [("2", "3.0"), ("4", "1.0"), ("6", "2.0")]
     assert all(row["loss"] for row in curve)
@@ -336,7 +336,7 @@ def test_a_watched_run_keeps_its_last_weights(tmp_path: Path) -> None:
     assert "fid" not in (tmp_path / "alone.csv").read_text()
 
 
-def test_grids_can_be_looked_at(tmp_path: Path) -> None:
+def test_grids_are_images(tmp_path: Path) -> None:
     smoke_workspace.run(tmp_path, smoke_workspace.experiment(IMLE)).train()
     sheet = np.asarray(Image.open(sorted((tmp_path / "run").glob("grid_*.png"))[0]))
     assert sheet.shape == (64, 64, 3) and sheet.std() > 0

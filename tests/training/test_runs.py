@@ -1,4 +1,4 @@
-"""One owner a run: a lock that dies with its process, and a look at it before every save."""
+"""A run has one owner: its lock ends with its process and is checked before every save."""
 
 import errno
 import fcntl
@@ -17,7 +17,7 @@ from rtm.core.files import atomic
 from rtm.methods.registry import build_method
 from rtm.training import runs
 from rtm.training.loop import Run
-from rtm.training.runs import book_of, is_trained, listen, log_rows, only_one
+from rtm.training.runs import book_of, is_running, listen, log_rows, only_one
 
 HOLDER = """
 import sys
@@ -38,17 +38,17 @@ def test_a_run_has_one_owner(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "held\n"
-    with pytest.raises(UserError, match=f"being trained by .*:{process.pid} already"), only_one(tmp_path):
+    with pytest.raises(UserError, match=f"already being trained by .*:{process.pid}"), only_one(tmp_path):
         pass
-    assert is_trained(tmp_path)
+    assert is_running(tmp_path)
     process.kill()
     process.communicate()
-    assert not is_trained(tmp_path)
+    assert not is_running(tmp_path)
     with only_one(tmp_path):
         pass
 
 
-def test_what_a_killed_owner_left_is_removed_under_the_lock_alone(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_owner_are_removed_only_under_the_lock(tmp_path: Path) -> None:
     left = tmp_path / ".state.pt.host.1.tmp"
     left.touch()
     with only_one(tmp_path):
@@ -96,19 +96,19 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("content", ["{}", "[]", '{"experiment": "x", "seed": 0, "slices": []}', '{"slices": [{}]}'])
 def test_a_damaged_book_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_text(content)
-    with pytest.raises(UserError, match=r"run\.json is damaged .*; delete it: the training goes on"):
+    with pytest.raises(UserError, match=r"run\.json is damaged .*; delete it: the training resumes"):
         book_of(tmp_path)
 
 
-def test_a_run_of_another_user_is_told_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_the_user_who_owns_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lock").write_text("node7:12")
 
     def refuse(path: Path, mode: str) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(runs, "open", refuse, raising=False)  # root may all
-    told = f"is {getpass.getuser()}'s, last trained by node7:12, and cannot be written by you"
-    with pytest.raises(UserError, match=told), only_one(tmp_path):
+    monkeypatch.setattr(runs, "open", refuse, raising=False)  # root may write everywhere
+    message = rf"belongs to {getpass.getuser()} \(last trained by node7:12\) and you cannot write to it"
+    with pytest.raises(UserError, match=message), only_one(tmp_path):
         pass
 
 
@@ -128,7 +128,7 @@ def test_a_second_ctrl_c_ends_at_once_but_for_torchruns_own(is_part: bool, monke
     assert len(asked) == 1 + is_part
 
 
-def test_a_torn_line_of_the_log_costs_that_line_alone(tmp_path: Path) -> None:
+def test_a_half_written_line_of_the_log_is_left_out(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     assert log_rows(log) == []
     log.write_bytes(b'{"step": 1}\n{"step": 2, "lo\x00\x00{"step": 3}\n{"step": 4}\n{"st')

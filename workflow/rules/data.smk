@@ -1,4 +1,4 @@
-# What every experiment stands on: prepared images, frozen networks, and the training sets as protocols see them.
+# The inputs of every experiment: prepared images, frozen networks, and features of the training sets.
 
 
 rule dataset:

@@ -1,4 +1,4 @@
-# Tables, figures and the page with all of them, from files alone.
+# Tables, figures and the page with all of them, made only from files.
 from rtm.pipeline.graph import FIGURE_SUFFIXES, TABLE_SUFFIXES
 
 

@@ -1,6 +1,6 @@
-# Training. Its state lives in runs/, which is no output: Snakemake deletes outputs of failed jobs, and a training that
-# was stopped goes on from there in the next attempt. What an earlier training left stays until the new one is whole:
-# `update` keeps Snakemake from deleting it. And `exec`: a shell in between would die of the TERM at which training saves.
+# Training. Its state is in runs/, which is not an output: Snakemake deletes the outputs of failed jobs, but a stopped
+# training resumes from its state. `update` keeps the old checkpoint until the new one is complete. `exec` is needed
+# because a shell in between would die of the TERM at which a training saves itself.
 
 
 rule train:
