@@ -44,7 +44,7 @@ def _reached(entries: Iterable[str]) -> set[str]:
             reached.add(module)
             if module.split(".")[0] == "rtm" and (file := sys.modules[module].__file__):
                 waiting += [name for name, called in _imports(file) if not (called and name in PRELOADED)]
-                waiting += [module.rpartition(".")[0]]
+                waiting += [parent for parent in [module.rpartition(".")[0]] if parent != "rtm"]  # lazy, for users
     return reached
 
 
