@@ -20,12 +20,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """\
 # Performance
 
-Measured by `python -m benchmarks` on {processor} (torch {torch}, Python {python}): CPU seconds of one thread unless it
-says wall time; what is compared takes turns in one process. All numbers: [`results.json`](../benchmarks/results.json).
+Measured by `python -m benchmarks` on {processor} (torch {torch}, Python {python}): CPU seconds of one thread, or wall
+time where it says so. Compared programs take turns in one process. All numbers:
+[`results.json`](../benchmarks/results.json).
 
-The literal Algorithm 1 is the transcription that the tests hold RTM against. Matrix products are most of both, and
-"the most there is to gain" bounds what any layout can bring; what the literal one allocates costs it more or less,
-depending on what the process did before.
+The literal Algorithm 1 is the plain transcription of the paper that the tests compare RTM with. Both spend most of
+their time in matrix products; "the most there is to gain" is the limit for any implementation. The cost of the literal
+one varies with the memory that the process allocated before.
 
 ![bars of every ratio](performance.png)
 """

@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """A mistake or a missing thing, told in one sentence that says what to do."""
+    """A mistake or a missing file. The message is one sentence that says what to do."""
 
 
 def printable(text: object) -> str:

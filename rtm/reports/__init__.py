@@ -1,1 +1,1 @@
-"""From result files to tables and figures. Nothing here needs torch."""
+"""Tables, figures and the page, made from result files without torch."""

@@ -1,4 +1,4 @@
-"""A table's definition and the results on disk become cells: value, spread, state, mark, and what they stand on."""
+"""The cells of a table, from its definition and the results on disk: value, spread, state, mark, source files."""
 
 import math
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Cell:
     text: str = "--"  # the value as shown
     spread: str = ""  # the standard deviation as shown
     mark: Mark | None = None
-    paper: float | None = None  # what the paper reports for the same cell
+    paper: float | None = None  # the paper's number for the same cell
 
     @property
     def row(self) -> str:
@@ -52,7 +52,7 @@ class Cell:
 
     @property
     def measurable(self) -> bool:
-        """Whether a file of its own fills it; averages and published numbers have none."""
+        """Whether a result file fills it; averages and published numbers have none."""
         return bool(self.part.experiment or self.part.foreign)
 
     def uncomputed(self, layout: Layout) -> bool:
@@ -61,7 +61,7 @@ class Cell:
 
     @property
     def shown(self) -> float:
-        """The number as a reader sees it: what best and second best are decided by."""
+        """The number as a reader sees it; it decides which cells are best and second best."""
         return float(self.text.replace(",", "").rstrip("kM"))
 
 
@@ -107,13 +107,13 @@ class Sheet:
         return [cell for cell in named if (cell.column, cell.part.metric) == (mean.column, mean.part.metric)]
 
     def gaps(self, layout: Layout) -> dict[str, Path]:
-        """Experiments and others' images with a cell that is missing, each with the file that would fill it."""
+        """The experiments and foreign images with a missing cell, each with the file that would fill it."""
         missing = (cell.part for cell in self.cells if cell.state == "missing" and cell.measurable)
         return {str(part.experiment or part.foreign): results(layout, part) for part in missing}
 
 
 def build(config: Config, layout: Layout, name: str) -> Sheet:
-    """The sheet from what is on disk; what is not there is missing."""
+    """Build the sheet from the results on disk; other cells are missing."""
     table = pick(config.tables, name, f"table at scale {config.scale_name}")
 
     @cache
@@ -143,25 +143,25 @@ def build(config: Config, layout: Layout, name: str) -> Sheet:
 
 
 def read_summary(config: Config, layout: Layout, experiment: str) -> Summary | None:
-    """The experiment's summary, None before it was measured; one that its files do not bear out is refused."""
+    """The summary of an experiment, None if it is not measured; an error if it disagrees with its files."""
     path = layout.summary(experiment)
     if not path.exists():
         return None
     summary: Summary = read_json(path)
     if summary != summarise(config, layout, experiment):
-        raise UserError(f"{path} is older than the files beside it; make it again with `{make_command(path, '-f')}`.")
+        raise UserError(f"{path} does not match the files beside it; make it again with `{make_command(path, '-f')}`.")
     return summary
 
 
 def results(layout: Layout, part: CellSpec) -> Path:
-    """The file that fills a cell that is measured here."""
+    """The file that fills a measured cell."""
     if part.foreign:
         return layout.foreign(part.foreign, str(part.protocol))
     return layout.summary(str(part.experiment))
 
 
 def sources(config: Config, layout: Layout, part: CellSpec) -> list[Path]:
-    """The files that a measured cell stands on, the summary first."""
+    """The files behind a measured cell, the summary first."""
     first = results(layout, part)
     if part.experiment is None:
         return [first]
@@ -194,7 +194,7 @@ def _measured(blank: Cell, table: Table, column: Column, summary: Summary | None
 
 
 def _evaluated(blank: Cell, table: Table, column: Column, path: Path) -> Cell:
-    """Of others' images there are metrics, and nothing that tells what they cost."""
+    """A cell of foreign images: they have metrics, but no time or parameters."""
     if blank.part.metric in COST_METRICS:
         return replace(blank, state="unreported")
     metrics = read_json(path)["metrics"] if path.exists() else {}
@@ -213,7 +213,7 @@ def _filled(
 
 
 def _average(table: Table, blocks: list[Block]) -> Block:
-    """Means over the rows of each metric; a mean over a gap is a gap."""
+    """The means over the rows of each metric; a mean with a missing cell is missing."""
     lines = [line for block in blocks for line in block.lines]
     labelled = len(table.head) == 2
     averages = []
@@ -240,7 +240,7 @@ def _mean(row: str, table: Table, column: Column, cells: tuple[Cell, ...]) -> Ce
 
 
 def _marked(table: Table, blocks: list[Block]) -> list[Block]:
-    """Best (and second best) of every column, row, or column of a group, as the table says."""
+    """Mark the best and second best of every column, row or group, as the table defines."""
     scopes: dict[tuple[object, ...], list[Cell]] = {}
     for number, block in enumerate(blocks):
         averaged = table.average and block is blocks[-1]
@@ -256,7 +256,7 @@ def _marked(table: Table, blocks: list[Block]) -> list[Block]:
 
 
 def _ranked(cells: list[Cell], second: bool) -> dict[tuple[str, str], Mark]:
-    """Ties share a mark; a value with nothing to compare it with gets none."""
+    """The marks by (row, column): ties share a mark, and a single value gets none."""
     compared = {(cell.row, cell.column): cell for cell in cells if cell.part.better and cell.value is not None}
     if len(compared) < 2:
         return {}

@@ -1,4 +1,4 @@
-"""What stands behind a number: each link from its metrics file to the data, and whether it is still what it was."""
+"""The chain behind a number: each link from its metrics file to the data, and whether it changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from rtm.reports.cells import Cell, Sheet, State
 from rtm.reports.notes import measuring, not_computed
 
 KINDS = {"summary": "summary", "evaluate": "metrics", "foreign": "metrics", "latency": "latency", "train": "checkpoint"}
-EACH = "The mean of the rows above, each of which has its own chain."
+EACH = "The mean of the rows above; each row has its own chain."
 MEANS: Mapping[State, str] = {
     "measured": EACH,
     "evaluated": EACH,
@@ -25,7 +25,7 @@ MEANS: Mapping[State, str] = {
     "missing": "No mean: not all rows above are measured.",
     "unreported": "No mean: not all rows above are reported.",
 }
-OF_SAMPLES = "sample."  # where a metrics file's receipt keeps the parameters of its samples
+OF_SAMPLES = "sample."  # prefix of the samples' parameters in the receipt of a metrics file
 
 
 @dataclass(frozen=True)
@@ -33,34 +33,34 @@ class Link:
     kind: str  # metrics, checkpoint, parameters, ...
     what: str
     digest: str = ""
-    told: tuple[str, ...] = ()  # how it is not what it was
-    still: str = "as it was"  # what is said of one that is; "" of a fact of the past
-    seed: int | None = None  # None: of all seeds
+    changes: tuple[str, ...] = ()  # since the number was made
+    unchanged: str = "unchanged"  # the text without changes; "" for facts that cannot change
+    seed: int | None = None  # None: for all seeds
 
     @property
     def state(self) -> str:
-        return "; ".join(self.told) or self.still
+        return "; ".join(self.changes) or self.unchanged
 
 
 class Chains:
-    """Where the cells of a scale come from; receipts and files are read once."""
+    """The chains of a scale's cells; receipts and files are read once."""
 
     def __init__(self, config: Config, layout: Layout) -> None:
         self.config, self.layout, self.ledger = config, layout, Ledger()
         self.graph: Mapping[str, Job] = jobs(config)
 
     def changed(self, stage: str, name: str) -> bool:
-        """Whether a table or figure was made of something else than would make it now."""
+        """Whether the inputs or files of a table or figure changed since it was made."""
         job = self.graph[f"{stage}/{name}"]
         return self.ledger.receipt(job) is not None and self.ledger.state(job) in (Made.STALE, Made.CHANGED)
 
     def origin(self, sheet: Sheet, cell: Cell) -> str:
-        """Whose number it is, in a sentence."""
+        """A sentence that says whose number it is."""
         part = cell.part
         if part.published:
             entry = self.config.params.published[part.published]
-            said = "Published, not measured here" if cell.state == "published" else "Not reported by its source"
-            return " ".join([f"{said}: {entry.source}.", *_sentence(entry.reference)])
+            origin = "Published, not measured here" if cell.state == "published" else "Not reported by its source"
+            return " ".join([f"{origin}: {entry.source}.", *_sentence(entry.reference)])
         if not cell.measurable:
             return MEANS[cell.state]
         if cell.value is None:
@@ -72,13 +72,13 @@ class Chains:
 
     def _gap(self, sheet: Sheet, cell: Cell) -> str:
         if cell.state == "unreported":
-            return "Not measured: images of others do not tell what they cost."
+            return "Not measured: the cost of images that others generated is unknown."
         if cell.uncomputed(self.layout):
             return not_computed(sheet, [cell])
         return f"Not measured yet; `{measuring(self.config, self.layout, sheet)}` measures it."
 
     def of(self, part: CellSpec) -> list[Link]:
-        """The chain of a measured cell, from the summary to the data; a job that nobody signed for is an error."""
+        """The chain of a measured cell, from the summary to the data; a job without a receipt is an error."""
         if part.foreign:
             return self._foreign(part.foreign, str(part.protocol))
         experiment = self.config.experiment(str(part.experiment))
@@ -100,33 +100,33 @@ class Chains:
     def _foreign(self, name: str, protocol: str) -> list[Link]:
         job, entry = self.graph[f"foreign/{name}/{protocol}"], self.config.params.foreign[name]
         path = Path(entry.samples)
-        told = () if path.exists() else ("not here",)
+        changes = () if path.exists() else ("not here",)
         if path.exists() and digest_of_all(path) != entry.sha256:
-            told = (f"{path} is not what params/foreign.yaml says",)
-        samples = Link("samples", entry.samples, f"sha256 {entry.sha256}", told)
+            changes = (f"{path} is not what params/foreign.yaml says",)
+        samples = Link("samples", entry.samples, f"sha256 {entry.sha256}", changes)
         *behind, _ = job.upstream()
         return [*self._links(job), samples, *(link for each in reversed(behind) for link in self._links(each))]
 
     def _receipt(self, job: Job) -> JSON:
         receipt = self.ledger.receipt(job)
         if receipt is None:
-            raise UserError(f"A number without a chain: nobody signed for {job.id}. {self.ledger.advice(job)}")
+            raise UserError(f"This number has no chain: {job.id} has no receipt. {self.ledger.advice(job)}")
         return receipt
 
     def _links(self, job: Job) -> list[Link]:
         receipt, path = self._receipt(job), job.outputs[0]
         changed, made = self.ledger.differences(job, receipt), receipt["made"]
         recorded = receipt["outputs"].get(str(path), {}).get("md5", "unknown")
-        told = [*([] if path.exists() else ["not here"]), *self.ledger.untrue(job), *changed["inputs"]]
+        changes = [*([] if path.exists() else ["not here"]), *self.ledger.untrue(job), *changed["inputs"]]
         params = [each for each in changed["params"] if not each.startswith(OF_SAMPLES)]
-        file = Link(self._kind(job), str(path), f"md5 {recorded}", tuple(told))
+        file = Link(self._kind(job), str(path), f"md5 {recorded}", tuple(changes))
         if job.stage not in KINDS or job.stage == "summary":
-            return [replace(file, told=(*told, *params, *changed["code"]))]
+            return [replace(file, changes=(*changes, *params, *changed["code"]))]
         return [
             file,
-            Link("parameters", f"fingerprint {receipt['fingerprint'][:16]}", told=tuple(params)),
-            Link("code", f"revision {made.get('revision') or 'unknown'}", told=tuple(changed["code"])),
-            Link("made", _made(made), still=""),
+            Link("parameters", f"fingerprint {receipt['fingerprint'][:16]}", changes=tuple(params)),
+            Link("code", f"revision {made.get('revision') or 'unknown'}", changes=tuple(changed["code"])),
+            Link("made", _made(made), unchanged=""),
         ]
 
     def _kind(self, job: Job) -> str:
@@ -135,12 +135,12 @@ class Chains:
         return KINDS.get(job.stage, job.stage)
 
     def _samples(self, job: Job, measuring: Job) -> list[Link]:
-        """Images that were deleted once they were measured: what was asked for is in the receipt of the metrics."""
+        """Samples are deleted after use; the receipt of the metrics records their parameters."""
         changed = self.ledger.differences(measuring, self._receipt(measuring))["params"]
-        told = tuple(each.removeprefix(OF_SAMPLES) for each in changed if each.startswith(OF_SAMPLES))
+        changes = tuple(each.removeprefix(OF_SAMPLES) for each in changed if each.startswith(OF_SAMPLES))
         kept = "" if Path(job.outputs[0]).exists() else ", deleted after use"
         what = f"{job.params['samples']:,} images, {', '.join(job.params['variants'])}{kept}"
-        return [Link("samples", what, told=told, still="asked for as before")]
+        return [Link("samples", what, changes=changes, unchanged="same parameters")]
 
 
 def _sentence(text: str | None) -> list[str]:
@@ -148,7 +148,7 @@ def _sentence(text: str | None) -> list[str]:
 
 
 def _made(made: JSON) -> str:
-    """Where, when, at what cost and on what."""
+    """Host, job, time, cost and hardware."""
     jobs = made.get("slurm_jobs") or [job for job in (made.get("slurm_job"),) if job]
     where = [made["host"], *([f"SLURM job {', '.join(jobs)}"] if jobs else [])]
     when = made["time"][:16].replace("T", " ")

@@ -1,4 +1,4 @@
-"""What a reader can run to get what is not there."""
+"""The commands that make what is missing."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +10,7 @@ from rtm.core.layout import Layout
 
 
 def command(config: Config, target: Path, experiments: Iterable[str]) -> str:
-    """What makes a target, on a cluster if one of these experiments takes GPUs; other names count for nothing."""
+    """The command that makes a target, on a cluster if an experiment needs GPUs; unknown names are ignored."""
     known = (config.experiments[name] for name in experiments if name in config.experiments)
     return make_command(target, gpus=any(experiment.recipe.resources.gpus for experiment in known))
 

@@ -36,7 +36,7 @@ STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "grid.linewidth": 0.4,
     "grid.alpha": 0.4,
-    "pdf.fonttype": 42,  # letters that a reader can select and an editor can change
+    "pdf.fonttype": 42,  # text that can be selected and edited
 }
 STATELESS = {".pdf": {"CreationDate": None, "Producer": None, "Creator": None}, ".png": {"Software": None}}
 
@@ -56,7 +56,7 @@ def render_figure(config: Config, layout: Layout, name: str) -> list[Path]:
 
 
 def labels(experiments: list[Experiment]) -> dict[str, str]:
-    """A short name for each experiment: its mapper, with the dataset where they differ."""
+    """A short name for each experiment: its mapper, and the dataset if they differ."""
     datasets = {experiment.dataset_name for experiment in experiments}
     mappers = {_mapper(experiment) for experiment in experiments}
     named = {}
@@ -77,7 +77,7 @@ def _mapper(experiment: Experiment) -> str:
 
 
 def _arranged(figure: Figure, panels: list[Panel]) -> Canvas:
-    """Panels side by side, strips of interpolations below one another, each at its true proportions."""
+    """Put panels side by side, strips of interpolations below each other, at their true proportions."""
     stacked = figure.kind == "slerp"
     heights = [panel.image.shape[0] / panel.image.shape[1] for panel in panels]
     height = WIDTH * (sum(heights) if stacked else max(heights) / len(panels))

@@ -1,4 +1,4 @@
-"""reports/index.html: everything that is there so far on one page that needs nothing but a browser."""
+"""reports/index.html: one page with all results so far, which needs only a browser."""
 
 import base64
 import io
@@ -25,16 +25,16 @@ from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
 from rtm.reports.status import RunStatus, duration
 from rtm.reports.tables import ARROWS, label_spans
 
-IMAGE_WIDTH = 1400  # pixels: twice what the page shows
-LOSSLESS = 300_000  # bytes; larger pictures are compressed with losses nobody sees
+IMAGE_WIDTH = 1400  # pixels: twice the width on the page
+LOSSLESS = 300_000  # bytes; larger pictures are compressed with invisible losses
 LOG_LINES = 15
-FEW = 12  # runs that are shown unfolded
-STATES = ("failed", "changed", "running", "waiting", "done")  # what needs a look first
+FEW = 12  # a state with at most this many runs is shown open
+STATES = ("failed", "changed", "running", "waiting", "done")  # in the order of the page
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training with the end of what it printed."""
+    """A training with the end of its output."""
 
     status: RunStatus
     log: str
@@ -51,7 +51,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Story:
-    """What stands behind cells: a chain, a source, or what is missing."""
+    """The explanation of cells: a chain, a source, or the reason of a gap."""
 
     id: str
     title: str
@@ -61,14 +61,14 @@ class Story:
 
     @property
     def changed(self) -> bool:
-        return any(link.told for link in self.links)
+        return any(link.changes for link in self.links)
 
 
 @dataclass(frozen=True)
 class Difference:
     text: str  # ours minus the paper's, or that they are equal
     percent: str
-    verdict: str  # better, worse, same; "" where neither is better
+    verdict: str  # better, worse, same; "" if neither is better
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Drawing:
     source: str | None  # a data: address; None: not drawn yet
     size: tuple[int, int]
     command: str
-    changed: bool  # since it was drawn
+    changed: bool  # its inputs, since it was drawn
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Curve:
 
 
 def write_page(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> Path:
-    """Render what is there; what is missing says what would make it."""
+    """Write the page; gaps show the command that fills them."""
     sheets = [build(config, layout, name) for name in config.tables]
     stories = _Stories(config, layout, sheets)
     by_state = {state: [Run(run, _log(layout, run)) for run in runs if run.state == state] for state in STATES}
@@ -131,7 +131,7 @@ def environment() -> Environment:
 
 
 def rich(text: str) -> Markup:
-    """Plain text with $...$ for mathematics and `...` for code, and its line breaks kept."""
+    """Plain text to HTML: $...$ is mathematics, `...` is code, line breaks are kept."""
     pieces = re.split(r"(\$[^$]+\$|`[^`]+`)", text)
     return Markup("").join(map(_piece, pieces))
 
@@ -154,7 +154,7 @@ def compared_columns(sheet: Sheet) -> list[Column]:
 
 
 def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
-    """Ours minus the paper's, of the numbers as they are shown."""
+    """Our number minus the paper's, as shown."""
     if cell.value is None or cell.paper is None:
         return None
     off = cell.value - cell.paper
@@ -169,7 +169,7 @@ def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
 
 
 def reported(cell: Cell, column: Column, sheet: Sheet) -> str:
-    """What the paper reports, as it prints it: with as many decimals as most numbers of the column, or its own more."""
+    """The paper's number with the decimals of most numbers in its column, or with more if it has more."""
     assert cell.paper is not None
     if cell.part.paper is None or column.significant:  # a mean is computed here
         return format_number(cell.paper, column, sheet.table)
@@ -183,13 +183,13 @@ def _decimals(number: float | None) -> int:
 
 
 def _measured(sheets: Sequence[Sheet]) -> tuple[int, int]:
-    """How many cells are measured, of how many that can be."""
+    """The number of measured cells, and of cells that can be measured."""
     ours = [cell for sheet in sheets for cell in sheet.cells if cell.state in ("measured", "evaluated", "missing")]
     return sum(cell.state != "missing" for cell in ours), len(ours)
 
 
 class _Stories:
-    """One for all cells of the same origin."""
+    """The stories; cells of the same origin share one."""
 
     def __init__(self, config: Config, layout: Layout, sheets: Sequence[Sheet]) -> None:
         self.chains = Chains(config, layout)
@@ -223,7 +223,7 @@ class _Stories:
 
 
 def _log(layout: Layout, run: RunStatus) -> str:
-    """The end of what the training printed, or else of its numbers."""
+    """The end of the training's output, or of its log of numbers."""
     printed = layout.log("train", f"{run.experiment}/seed{run.seed}")
     for path in (printed, run.log):
         if path is not None and path.exists() and (text := path.read_text(errors="replace").strip()):
@@ -239,7 +239,7 @@ def _drawing(config: Config, layout: Layout, chains: Chains, name: str) -> Drawi
 
 
 def _inlined(path: Path) -> tuple[str, tuple[int, int]]:
-    """A picture as an address that holds it, small enough for a page."""
+    """A picture as a data: address, small enough for a page."""
     with Image.open(path) as opened:
         image = opened.convert("RGB")
     if image.width > IMAGE_WIDTH:

@@ -1,4 +1,4 @@
-"""LaTeX: escaping, the look of a cell, macro names, and the environment of the templates."""
+"""LaTeX: escaping, the format of a cell, macro names, and the template environment."""
 
 import re
 
@@ -51,18 +51,18 @@ def escape(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The same text for people without LaTeX."""
+    """The text without LaTeX's signs."""
     return text.replace("$", "").replace("\n", " ")
 
 
 def stacked(text: str, align: str = "c") -> str:
-    """Text whose line breaks are kept."""
+    """Text with its line breaks kept."""
     lines = [escape(line) for line in text.split("\n")]
     return lines[0] if len(lines) == 1 else rf"\makecell[{align}]{{" + r" \\ ".join(lines) + "}"
 
 
 def cell(cell: Cell) -> str:
-    """Measured plain, published grey, measured on others' images with a mark, missing a dash with another."""
+    """Measured: plain; published: grey; measured on foreign images: double dagger; missing: dash and asterisk."""
     if cell.value is None:
         return r"--$^{\ast}$" if cell.state == "missing" else "--"
     text = cell.text.replace(",", "{,}")

@@ -1,4 +1,4 @@
-"""Figures of images: sheets of samples, interpolations, neighbours and pairs, put together as one array each."""
+"""Figures of images: samples, interpolations, neighbours and pairs, each as one array."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from rtm.core.layout import Layout
 from rtm.reports.commands import command
 
 Images = NDArray[np.uint8]
-WIDTH = 6.75  # inches of a page's text
+WIDTH = 6.75  # text width of a page in inches
 DPI = 300
 WHITE = 255
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture of a figure, with what stands above it and beside its rows."""
+    """One picture of a figure, with its title and row labels."""
 
     title: str
     image: Images  # (height, width, 3)
@@ -38,7 +38,7 @@ def read_gallery(config: Config, layout: Layout, name: str) -> dict[str, Images]
 
 
 def samples(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
-    """One sheet an experiment, side by side; equal places hold the same latent."""
+    """One sheet for each experiment, side by side; the same place is the same latent."""
     panels = []
     for name, gallery in zip(names, galleries, strict=True):
         chosen = _take(gallery, "samples")[figure.skip :][: figure.rows * figure.columns]
@@ -47,7 +47,7 @@ def samples(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, 
 
 
 def sheet(images: Images, columns: int, beside: int = 1) -> Images:
-    """Whole rows of images, for a page that has so many sheets side by side."""
+    """Complete rows of images; `beside` sheets share the width of the page."""
     columns = min(columns, len(images))
     rows = len(images) // columns
     grid = images[: rows * columns].reshape(rows, columns, *images.shape[1:])
@@ -55,7 +55,7 @@ def sheet(images: Images, columns: int, beside: int = 1) -> Images:
 
 
 def slerp(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
-    """Strips from one latent to another, as many frames as asked, evenly chosen."""
+    """Strips from one latent to another, with evenly chosen frames."""
     panels = []
     for name, gallery in zip(names, galleries, strict=True):
         strips = _take(gallery, "slerp")[: figure.rows]  # (rows, frames, R, R, 3)
@@ -65,7 +65,7 @@ def slerp(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Im
 
 
 def pairs(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
-    """Rows of one latent each way: baseline above, RTM below, more space between the pairs."""
+    """Pairs of rows with the same latents: baseline above, RTM below, space between the pairs."""
     sheets = [_take(gallery, "samples")[figure.skip :] for gallery in galleries]
     columns = min(figure.columns, *(len(sheet) for sheet in sheets))
     rows = min(figure.rows, *(len(sheet) // columns for sheet in sheets))
@@ -82,7 +82,7 @@ def pairs(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Im
 
 
 def neighbours(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
-    """A real image at the left, beside it its nearest samples, one row a model."""
+    """A real image at the left and its nearest samples beside it, one row for each model."""
     queries = _take(galleries[0], "queries")[: figure.rows]
     if any(not np.array_equal(_take(gallery, "queries")[: figure.rows], queries) for gallery in galleries):
         raise UserError(f"The galleries of {', '.join(names)} hold different queries; make them again.")
@@ -114,7 +114,7 @@ def _block(query: Images, rows: list[Images], columns: int) -> Images:
 
 
 def _fitted(grid: Images, columns: int) -> Images:
-    """Tiles no larger than print resolves, and tiny ones enlarged, since viewers blur them."""
+    """Shrink tiles to the print resolution; enlarge tiny ones, which viewers would blur."""
     limit = int(DPI * WIDTH / columns)
     size = grid.shape[2]
     if size <= limit:
@@ -126,11 +126,11 @@ def _fitted(grid: Images, columns: int) -> Images:
 
 
 def _filter(old: int, new: int) -> Image.Resampling:
-    """Small pictures keep their pixels when enlarged."""
+    """Small pictures are enlarged without smoothing."""
     return Image.Resampling.NEAREST if new > old and old <= 64 else Image.Resampling.LANCZOS
 
 
 def _take(gallery: dict[str, Images], key: str) -> Images:
     if key not in gallery or not len(gallery[key]):
-        raise UserError(f"A gallery without {key} cannot fill this figure; make it again with `rtm gallery`.")
+        raise UserError(f"This figure needs {key}, which a gallery does not hold; make it again with `rtm gallery`.")
     return gallery[key]

@@ -1,4 +1,4 @@
-"""What a reader of a table must know: how values are marked, whose they are, what is missing and how to get it."""
+"""The notes below a table: the meaning of marks, the origin of values, the gaps and how to fill them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,29 +16,29 @@ SCOPES = {"column": "of each column", "row": "of each row", "group": "of each co
 
 
 def notes(config: Config, layout: Layout, sheet: Sheet) -> list[str]:
-    """Sentences in plain text; `...` is code, and ∗ and † are the marks used in the table."""
+    """Sentences in plain text; `...` is code, and ∗, † and ‡ are the marks of the table."""
     found = [*_marks(sheet), *_origins(config, layout, sheet), *_environments(config, layout, sheet)]
     return [*found, *_gaps(config, layout, sheet)]
 
 
 def stands_in(config: Config) -> bool:
-    """Whether the scale replaces the datasets, so that its numbers compare with nobody's."""
+    """Whether the scale replaces the datasets, so that its numbers cannot be compared with others."""
     return "datasets" in config.scale.overrides
 
 
 def measuring(config: Config, layout: Layout, sheet: Sheet) -> str:
-    """What measures the cells that are missing."""
+    """The command that measures the missing cells."""
     return command(config, layout.table(sheet.name), sheet.gaps(layout))
 
 
 def not_computed(sheet: Sheet, cells: Iterable[Cell]) -> str:
-    """Why cells are missing although they were measured, by the titles that the reader sees."""
+    """The reason why cells of a measured experiment are missing, with the titles that the reader sees."""
     columns = {column.id: column for column in sheet.table.columns}
     named = ((columns[cell.column], cell.part.metric) for cell in cells)
     titles = dict.fromkeys(
         plain(column.title) if column.metric else TITLES[metric] for column, metric in named if metric
     )
-    return f"{', '.join(titles)} could not be computed where it was measured; `rtm doctor` says what is needed."
+    return f"{', '.join(titles)} could not be computed on the measuring machine; `rtm doctor` says what is needed."
 
 
 def _marks(sheet: Sheet) -> Iterator[str]:
@@ -46,7 +46,7 @@ def _marks(sheet: Sheet) -> Iterator[str]:
     if "best" in marks:
         second = "; underlined: second best" if "second" in marks else ""
         gaps = any(cell.state == "missing" for cell in sheet.cells)
-        shown = ", among the values there are" if gaps else ""
+        shown = ", among the available values" if gaps else ""
         yield f"Bold: best {SCOPES[sheet.table.best]}{second}{shown}."
     if any(cell.state == "published" for cell in sheet.cells):
         yield "Grey: published by others, not measured here."
@@ -78,7 +78,7 @@ def _origins(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
 
 
 def _environments(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
-    """Whether rows were trained with different versions or on different GPUs."""
+    """Differences in versions or GPUs between the trainings of the rows."""
     names = dict.fromkeys(cell.part.experiment for cell in sheet.cells if cell.part.experiment and cell.measurable)
     found: dict[str, dict[str, str]] = {}
     for name in names:
@@ -92,7 +92,7 @@ def _environments(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]
 
 
 def _files(config: Config, layout: Layout, cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """What measured cells stand on, each file once: they tell under which conditions."""
+    """The files behind measured cells, each once; they hold the conditions of the measurement."""
     paths = dict.fromkeys(path for cell in cells for path in sources(config, layout, cell.part))
     return [read_json(path) for path in paths]
 

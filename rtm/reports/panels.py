@@ -1,4 +1,4 @@
-"""Training curves as small drawings for the page: lines in a box of fixed size, with a few round ticks."""
+"""Small training curves for the page: lines in a box of fixed size, with a few round ticks."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-WIDTH, HEIGHT = 260, 130  # of the box in which lines are drawn
+WIDTH, HEIGHT = 260, 130  # of the box around the lines
 POINTS = 120  # of a line
 COLUMNS = {
     "loss": "loss",
@@ -30,14 +30,14 @@ class Tick:
 @dataclass(frozen=True)
 class Panel:
     title: str
-    lines: tuple[str, ...]  # SVG path data, one a seed
+    lines: tuple[str, ...]  # SVG path data, one for each seed
     x: tuple[Tick, ...]
     y: tuple[Tick, ...]
-    last: str  # the last values, in words
+    last: str  # the last value of each line
 
 
 def read_curve(curve: Path, log: Path | None) -> Rows:
-    """The curve of a finished training, or the log of one that goes on."""
+    """The curve of a finished training, or the log of a running one."""
     if curve.exists():
         with open(curve) as file:
             return [_numbers(row.items()) for row in csv.DictReader(file)]
@@ -48,7 +48,7 @@ def read_curve(curve: Path, log: Path | None) -> Rows:
 
 
 def panels(runs: Sequence[Rows], total: int) -> list[Panel]:
-    """A panel for each number that the runs log, over the steps."""
+    """A panel over the steps for each logged number."""
     drawn = []
     for column, title in COLUMNS.items():
         lines = [[(row["step"], row[column]) for row in rows if column in row] for rows in runs]
@@ -100,7 +100,7 @@ def _round_numbers(low: float, high: float, number: int = 3) -> list[float]:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten that enclose the values, with 2 and 5 between them where there are few."""
+    """Powers of ten that enclose the values, with 2 and 5 between them if there are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     ticks = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]
     below = max(tick for tick in ticks if tick <= low)

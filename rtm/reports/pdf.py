@@ -15,12 +15,12 @@ NAME = "report"
 
 
 def write_report(config: Config, layout: Layout) -> Path:
-    """reports/report.tex with what has been made so far."""
+    """Write reports/report.tex with all existing tables and figures."""
     path = layout.table(NAME)
     tables = [name for name in config.tables if layout.table(name).exists()]
     drawn = {name: figure for name, figure in config.figures.items() if layout.figure(name).exists()}
     if not tables and not drawn:
-        raise UserError(f"There is nothing to put into {path}; make a table or a figure first.")
+        raise UserError(f"There is no table or figure for {path}; make a table or a figure first.")
     figures = [
         {"name": name, "caption": figure.caption, "file": os.path.relpath(layout.figure(name), path.parent)}
         for name, figure in drawn.items()
@@ -32,7 +32,7 @@ def write_report(config: Config, layout: Layout) -> Path:
 
 
 def compile_pdf(path: Path) -> Path:
-    """Run pdflatex twice, for the references; a failure shows the lines that name it."""
+    """Run pdflatex twice, for the references; an error shows the lines that name it."""
     if shutil.which("pdflatex") is None:
         raise UserError(
             "pdflatex is not installed; install TeX Live "
@@ -48,7 +48,7 @@ def compile_pdf(path: Path) -> Path:
 
 
 def _references(config: Config, tables: list[str]) -> list[tuple[str, str]]:
-    """What the tables cite, in the order of its first appearance."""
+    """The references of the tables in the order of their first citation."""
     parts = [part for name in tables for part in config.tables[name].cells]
     published, foreign = config.params.published, config.params.foreign
     found = [published.get(str(part.published)) or foreign.get(str(part.foreign)) for part in parts]

@@ -19,24 +19,24 @@ from rtm.reports.cells import TITLES, Line, build, read_summary
 from rtm.reports.commands import command
 from rtm.reports.latex import plain
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; line styles and markers repeat the distinction
+# Okabe and Ito's colours for colour-blind readers; line styles and markers differ as well
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#777777"
 SHARES = ("rejected", "precision", "recall")
-WIDER = 1.7  # how much wider than high the axes of precision against recall are
-DIRECTIONS = 24  # in which a label may stand from its point
+WIDER = 1.7  # ratio of width to height of the axes in precision_recall
+DIRECTIONS = 24  # in which a label may lie from its point
 Points = NDArray[np.float64]  # (number, 2)
 
 
 def curves(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """Loss and rejected share against time; the bold line is the mean over seeds, thin lines are the seeds."""
+    """Loss and rejected share over time; bold: mean over the seeds, thin: each seed."""
     _training(canvas, config, layout, names, "seconds", {"loss": "loss", "rejected": "rejected share of the pool"})
 
 
 def progress(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """Metrics that were taken on the way, against time."""
+    """Metrics measured during training, over time."""
     _training(canvas, config, layout, names, "seconds", {metric: TITLES[metric] for metric in figure.metrics})
 
 
@@ -45,7 +45,7 @@ def rejected(canvas: Canvas, config: Config, layout: Layout, figure: Figure, nam
 
 
 def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """Metrics against H at inference, mean and standard deviation; a dotted line where it was trained."""
+    """Metrics over H at inference, mean and standard deviation; a dotted line marks the H of training."""
     panels = _panels(canvas, len(figure.metrics))
     for place, (name, label) in enumerate(names.items()):
         experiment = config.experiment(name)
@@ -54,7 +54,7 @@ def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names:
             made = command(config, layout.summary(name), [name])
             raise UserError(f"{layout.summary(name)} does not exist; make it first with `{made}`.")
         if not experiment.sweep:
-            raise UserError(f"{name} has no sweep over H to show; give it one in params/.")
+            raise UserError(f"{name} has no sweep over H; give it one in params/.")
         for axes, metric in zip(panels, figure.metrics, strict=True):
             sections = [summary[f"{figure.protocol}_H{H}"] for H in experiment.sweep]
             means = [section[metric] for section in sections]
@@ -71,7 +71,7 @@ def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names:
 
 
 def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """The methods of a table: hollow grey ones are published, grey ones measured on others' images, the rest ours."""
+    """The methods of a table; hollow grey: published, grey: measured on foreign images, colour: ours."""
     sheet = build(config, layout, str(figure.table))
     found = [(line, point) for line in sheet.lines if (point := _point(line)) is not None]
     if not any(line.cells[0].state == "measured" for line, _ in found):
@@ -101,7 +101,7 @@ def _training(
     logs = {name: _logs(config, layout, config.experiment(name)) for name in names}
     shown = [column for column in columns if any(column in log and log[column].notna().any() for log in _flat(logs))]
     if not shown:
-        raise UserError(f"The training curves of {', '.join(names)} have none of {', '.join(columns)}.")
+        raise UserError(f"The curves of {', '.join(names)} have none of {', '.join(columns)}; train them again.")
     unit, divisor = _time_unit(max(log[x].max() for log in _flat(logs))) if x == "seconds" else ("round", 1.0)
     for axes, column in zip(_panels(canvas, len(shown)), shown, strict=True):
         for place, (name, label) in enumerate(names.items()):
@@ -122,7 +122,7 @@ def _training(
 
 
 def _seeds(axes: Axes, logs: list[pd.DataFrame], x: str, divisor: float, place: int, label: str) -> None:
-    """Every seed thin, and their mean on a common grid of x; a marker where that is a single place."""
+    """Thin lines for the seeds and their mean on a common grid of x; a marker if the grid is one point."""
     if not logs:
         return
     runs = [(log[x].to_numpy(float) / divisor, log.iloc[:, 1].to_numpy(float)) for log in logs]
@@ -166,14 +166,14 @@ def _style(place: int) -> dict[str, Any]:
 
 
 def _point(line: Line) -> tuple[float, float] | None:
-    """(recall, precision) of a row that has both."""
+    """(recall, precision) of a row, if it has both."""
     values = {cell.part.metric: cell.value for cell in line.cells}
     recall, precision = values.get("recall"), values.get("precision")
     return None if recall is None or precision is None else (recall, precision)
 
 
 def _numbered(axes: Axes, points: Points, sizes: Sequence[float]) -> None:
-    """A number beside every marker, with a leader that ends at the marker's edge."""
+    """Put a number beside every marker, with a leader line to the marker's edge."""
     low, size = points.min(0), np.maximum(np.ptp(points, axis=0), 1e-9) / (WIDER, 1.0)
     labels = low + place_labels((points - low) / size) * size
     for number, (label, point, marker) in enumerate(zip(labels, points, sizes, strict=True), 1):
@@ -182,7 +182,7 @@ def _numbered(axes: Axes, points: Points, sizes: Sequence[float]) -> None:
 
 
 def place_labels(points: Points, starts: int = 4, rounds: int = 10) -> Points:
-    """Where labels stand so that neither they nor their leaders meet others; the axes are as high as 1."""
+    """Positions of labels such that labels and leaders do not meet others; the height of the axes is 1."""
     angles = np.linspace(0, 2 * np.pi, DIRECTIONS, endpoint=False)
     around = np.stack([np.cos(angles), np.sin(angles)], 1)
     offsets = np.concatenate([radius * around for radius in (0.08, 0.11, 0.14, 0.18)])
@@ -202,7 +202,7 @@ def place_labels(points: Points, starts: int = 4, rounds: int = 10) -> Points:
 
 
 def _crowding(points: Points, labels: Points, own: int, candidates: Points) -> NDArray[np.float64]:
-    """For each candidate how near its leader and itself come to other points, leaders and labels, and how far it is."""
+    """The cost of each candidate: nearness to other points, leaders and labels, and distance from its point."""
     along = np.linspace(0.2, 1.0, 8)[:, None]
     others, theirs = np.delete(points, own, 0), np.delete(labels, own, 0)
     leaders = others[:, None] + along * (theirs - others)[:, None]

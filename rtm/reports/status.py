@@ -1,4 +1,4 @@
-"""The state of every training, from the run folders, the receipts and SLURM's queue."""
+"""The state of every training, from run folders, receipts and SLURM's queue."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from rtm.pipeline.graph import jobs
 from rtm.pipeline.slurm import Queued, comment, queued
 from rtm.training.runs import Book, book_of, is_running, log_rows
 
-TAIL = 1 << 14  # bytes of a log that are read for the speed: some fifty lines
+TAIL = 1 << 14  # bytes at the end of a log, about fifty lines, for the speed
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class RunStatus:
 
     experiment: str
     seed: int
-    state: Literal["done", "changed", "running", "waiting", "failed"]  # changed: finished, but the files are others
+    state: Literal["done", "changed", "running", "waiting", "failed"]  # changed: its files differ from the receipt
     step: int
     total: int
     speed: float | None  # steps a second
     remaining: float | None  # seconds of training
-    gpu_hours: float  # over all its slices
+    gpu_hours: float  # all slices together
     job: str | None  # of SLURM
     host: str | None
     losses: dict[str, float]
@@ -47,13 +47,13 @@ def statuses(config: Config) -> list[RunStatus]:
 
 
 def _folder(layout: Layout, experiment: str, seed: int, fingerprint: str) -> Path | None:
-    """The run of the present parameters and code, or one of others that is being trained all the same."""
+    """The run of the present parameters and code, or else another run of this seed that is being trained."""
     present = layout.run(experiment, fingerprint)
     if (present / "run.json").exists():
         return present
     others = sorted(present.parent.glob("*/run.json"))
-    owned = (path.parent for path in others if is_running(path.parent))
-    return next((folder for folder in owned if (book := book_of(folder)) and book.seed == seed), None)
+    running = (path.parent for path in others if is_running(path.parent))
+    return next((folder for folder in running if (book := book_of(folder)) and book.seed == seed), None)
 
 
 def _status(
@@ -92,7 +92,7 @@ def _state(book: Book | None, folder: Path | None, in_queue: Queued | None) -> L
 
 
 def _speed(rows: list[dict[str, Any]]) -> float | None:
-    """Steps a second since the last resumption in sight."""
+    """Steps a second since the last resumption in these rows."""
     start = max((at for at in range(1, len(rows)) if rows[at]["step"] <= rows[at - 1]["step"]), default=0)
     recent = rows[start:]
     seconds = recent[-1]["seconds"] - recent[0]["seconds"] if recent else 0.0

@@ -1,6 +1,6 @@
 """results/<experiment>/metrics.json: mean and standard deviation over the seeds, for tables and `dvc metrics`.
 
-Beside it sweep.csv, the same numbers against H, for `dvc plots`.
+sweep.csv beside it holds the same numbers for each H, for `dvc plots`.
 """
 
 import csv
@@ -16,7 +16,7 @@ from rtm.core.layout import Layout
 
 Summary = dict[str, Any]  # section: {metric: number}; "seeds": number of seeds
 COSTS = ("time_ms", "mapper_parameters", "generator_parameters")
-SPLITS = {"is_std": "is_splits_std"}  # the score's spread over its splits; `is_std` is the one over seeds
+SPLITS = {"is_std": "is_splits_std"}  # the spread over splits; in a summary `is_std` is the spread over seeds
 
 
 def section_name(kind: str, variant: str) -> str:
@@ -47,7 +47,7 @@ def write_summary(config: Config, layout: Layout, name: str) -> Path:
 
 
 def _sweep(experiment: Experiment, summary: Summary) -> list[list[Any]]:
-    """A head of "H" and "<protocol>.<metric>", and a row for each H that was swept."""
+    """The header "H" and "<protocol>.<metric>", then a row for each H of the sweep."""
     protocols = experiment.recipe.evaluation.protocols
     head = ["H", *(f"{protocol}.{metric}" for protocol in protocols for metric in summary[protocol])]
     sections = {H: [summary[f"{protocol}_H{H}"] for protocol in protocols] for H in experiment.sweep}

@@ -18,7 +18,7 @@ SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
 
 
 def render_table(config: Config, layout: Layout, name: str, available: bool = False) -> Sheet:
-    """Write the table's files and return what they show; `available` shows gaps instead of refusing them."""
+    """Write the table's files and return the sheet; with `available`, gaps are shown and are no error."""
     sheet = build(config, layout, name)
     absent = [name for name, path in sheet.gaps(layout).items() if not path.exists()]
     if absent and not available:
@@ -26,18 +26,18 @@ def render_table(config: Config, layout: Layout, name: str, available: bool = Fa
         scale = "" if config.scale_name == "paper" else f" --scale {config.scale_name}"
         raise UserError(
             f"{layout.table(name)} needs results of {some}; make them with `{measuring(config, layout, sheet)}`, "
-            f"or show what is there with `rtm table {name} --available{scale}`."
+            f"or show the available ones with `rtm table {name} --available{scale}`."
         )
-    told = notes(config, layout, sheet)
-    write_text(layout.table(name), to_tex(sheet, told))
-    write_text(layout.table(name, ".md"), to_markdown(sheet, told))
+    footnotes = notes(config, layout, sheet)
+    write_text(layout.table(name), to_tex(sheet, footnotes))
+    write_text(layout.table(name, ".md"), to_markdown(sheet, footnotes))
     write_text(layout.table(name, ".csv"), to_frame(config, sheet).to_csv(index=False))
     write_text(layout.table(name, ".macros.tex"), to_macros(sheet))
     write_json(layout.table(name, ".lineage.json"), to_lineage(config, layout, sheet))
     return sheet
 
 
-def to_tex(sheet: Sheet, told: list[str]) -> str:
+def to_tex(sheet: Sheet, footnotes: list[str]) -> str:
     spans = label_spans(sheet)
 
     def row(block: Block, line: Line) -> str:
@@ -49,10 +49,10 @@ def to_tex(sheet: Sheet, told: list[str]) -> str:
             label = [rf"\multirow{{{spans[line.id]}}}{{*}}{{{latex.stacked(str(block.label), 'l')}}}"]
         return " & ".join([*label, title, *map(latex.cell, line.cells)]) + r" \\"
 
-    return latex.environment().get_template("table.tex.j2").render(sheet=sheet, notes=told, row=row)
+    return latex.environment().get_template("table.tex.j2").render(sheet=sheet, notes=footnotes, row=row)
 
 
-def to_markdown(sheet: Sheet, told: list[str]) -> str:
+def to_markdown(sheet: Sheet, footnotes: list[str]) -> str:
     columns = [latex.plain(column.title) + ARROWS[column.better] for column in sheet.table.columns]
     header = [*map(latex.plain, sheet.table.head), *columns]
     lines = []
@@ -63,12 +63,12 @@ def to_markdown(sheet: Sheet, told: list[str]) -> str:
             label = [latex.plain(block.label)] if block.label else []
             lines.append([*label, plain_title(line), *map(_markdown_cell, line.cells)])
     template = latex.environment().get_template("table.md.j2")
-    told = [note.replace("Grey:", "Italic:").replace("underlined", "with a line below") for note in told]
-    return template.render(sheet=sheet, header=header, lines=lines, notes=told)
+    footnotes = [note.replace("Grey:", "Italic:").replace("underlined", "with a line below") for note in footnotes]
+    return template.render(sheet=sheet, header=header, lines=lines, notes=footnotes)
 
 
 def to_frame(config: Config, sheet: Sheet) -> pd.DataFrame:
-    """One line a cell, so that a published number is never taken for ours."""
+    """One line for each cell, with its state: a published number is never taken for ours."""
     titles = {line.id: (block, line) for block in sheet.blocks for line in block.lines}
     records = []
     for cell in sheet.cells:
@@ -120,7 +120,7 @@ def plain_title(line: Line) -> str:
 
 
 def label_spans(sheet: Sheet) -> dict[str, int]:
-    """The first line of every run of groups with one label: how many lines the label spans."""
+    """The number of lines that a label spans, by the id of its first line."""
     spans: dict[str, int] = {}
     start = label = None
     for block in sheet.blocks:
@@ -140,7 +140,7 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def _measured(sheet: Sheet) -> list[Cell]:
-    """Cells with a file of their own: averages have none."""
+    """Measured cells that have a file; averages have none."""
     return [cell for cell in sheet.cells if cell.state in ("measured", "evaluated") and cell.measurable]
 
 

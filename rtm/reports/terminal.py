@@ -15,14 +15,14 @@ from rtm.reports.notes import notes
 from rtm.reports.tables import ARROWS, plain_title
 
 STYLES = {"best": "bold", "second": "underline", None: ""}
-BRACKETS = {"best": "[{}]", "second": "({})", None: " {} "}  # where there is no bold: pipes and log files
+BRACKETS = {"best": "[{}]", "second": "({})", None: " {} "}  # without bold: pipes and log files
 WORDS = {True: {"Grey:": "Dim:"}, False: {"Bold:": "[ ]:", "underlined:": "( ):", "Grey:": "°:"}}
 Lines = list[Text]  # of one cell
 Row = list[Lines] | str  # cells, or the title of a group
 
 
 def print_table(config: Config, layout: Layout, sheet: Sheet, console: Console | None = None) -> None:
-    """On narrow screens the spread goes below its value, then long row titles wrap."""
+    """Print a table. On narrow screens the spread goes below its value, then long row titles wrap."""
     console = console or Console()
     styled = console.is_terminal
     rows = _rows(sheet, styled)
@@ -40,7 +40,7 @@ def print_table(config: Config, layout: Layout, sheet: Sheet, console: Console |
 
 
 def _rows(sheet: Sheet, styled: bool, stacked: bool = False, room: int | None = None) -> list[Row]:
-    """The header and every line; `room` is for the row's title."""
+    """The header and all rows; `room` is the width of row titles."""
     head = [_text(plain(title)) for title in sheet.table.head]
     rows: list[Row] = [[*head, *(_text(_heading(column, stacked)) for column in sheet.table.columns)]]
     label, remaining = None, [""]
@@ -82,7 +82,7 @@ def _text(text: str, style: str = "") -> Lines:
 
 
 def _widths(rows: list[Row]) -> list[int]:
-    """Of the columns, each with a space after it."""
+    """The widths of the columns, each with a space after it."""
     cells = [row for row in rows if not isinstance(row, str)]
     return [1 + max(line.cell_len for lines in column for line in lines) for column in zip(*cells, strict=True)]
 
@@ -104,7 +104,7 @@ def _print(console: Console, sheet: Sheet, rows: list[Row]) -> None:
 
 
 def _padded(lines: tuple[Text, ...], widths: list[int], names: int) -> Text:
-    """Names to the left, numbers to the right."""
+    """Align names to the left and numbers to the right."""
     padded = Text()
     for column, (text, width) in enumerate(zip(lines, widths, strict=True)):
         space = " " * (width - 1 - text.cell_len)

@@ -16,7 +16,7 @@ WIDTH = 88
 
 
 def trace(table: Job, row: str, column: str) -> Iterator[str]:
-    """Lines that tell the number, whose it is, and every link behind it."""
+    """The lines to print: the number, its origin, and every link behind it."""
     config = load(table.scale)
     layout = config.layout
     sheet, chains = build(config, layout, table.name), Chains(config, layout)
@@ -32,11 +32,11 @@ def trace(table: Job, row: str, column: str) -> Iterator[str]:
     for seed, of_seed in groupby(links, key=lambda link: link.seed):
         yield "" if seed is None else f"  seed {seed}"
         for link in of_seed:
-            yield from _told(link)
+            yield from _lines(link)
 
 
 def find_cell(sheet: Sheet, row: str, column: str) -> Cell:
-    """By the names that the .csv gives, or by the titles that the table shows."""
+    """Find a cell by the names in the .csv, or by the titles in the table."""
     lines = [line for line in sheet.lines if row in (line.id, plain(line.title))]
     places = [place for place, each in enumerate(sheet.table.columns) if column in (each.id, plain(each.title))]
     if len(lines) != 1:
@@ -49,12 +49,12 @@ def find_cell(sheet: Sheet, row: str, column: str) -> Cell:
 
 
 def _rendered(chains: Chains, sheet: Sheet, cell: Cell) -> Link:
-    """The table itself: whether it is the one that was made, and shows this number from the files as they are."""
+    """The link of the table itself: whether its files changed, and whether it shows the current number."""
     job, recorded = chains.graph[f"table/{sheet.name}"], chains.layout.table(sheet.name, ".lineage.json")
-    told = [f"{path} is not here" for path in job.outputs if not path.exists()]
-    told += chains.ledger.untrue(job) if chains.ledger.receipt(job) else ["nobody signed for it"]
-    told += _outdated(read_json(recorded), cell) if recorded.exists() else []
-    return Link("table", str(job.outputs[0]), told=tuple(told))
+    changes = [f"{path} is not here" for path in job.outputs if not path.exists()]
+    changes += chains.ledger.untrue(job) if chains.ledger.receipt(job) else ["it has no receipt"]
+    changes += _outdated(read_json(recorded), cell) if recorded.exists() else []
+    return Link("table", str(job.outputs[0]), changes=tuple(changes))
 
 
 def _outdated(recorded: JSON, cell: Cell) -> Iterator[str]:
@@ -62,13 +62,13 @@ def _outdated(recorded: JSON, cell: Cell) -> Iterator[str]:
     then: JSON = next(named, {})
     for path in then.get("files", []):
         if digest(path) != recorded["files"][path]["sha256"]:
-            yield f"{path} is not what it was rendered from"
+            yield f"{path} changed since the table was rendered"
     if then.get("shown") != cell.text:
         yield f"it shows {then.get('shown', 'no such cell')}: render it again"
 
 
-def _told(link: Link) -> Iterator[str]:
-    """A line, or two where it would be too long."""
+def _lines(link: Link) -> Iterator[str]:
+    """One line, or two if it would be too long."""
     rest = ", ".join(part for part in (link.digest, link.state) if part)
     line = f"    {link.kind:<11} {link.what}"
     if rest and len(line) + len(rest) + 2 <= WIDTH:

@@ -29,6 +29,7 @@ from rtm.pipeline.graph import jobs
 pytestmark = pytest.mark.slow(seconds=8)
 Function = tuple[str, int]  # module, first line
 PACKAGE = str(ROOT / "rtm")
+WATCH = ("rtm.training.monitor:looks",)
 IMLE, GAN, OTHERS = "shells_imle_rtm", "cifar10_stylegan2_ada_rtm", "others_shells"
 VIEWS = {
     "table": ["tab_fid"],
@@ -148,7 +149,12 @@ def test_a_change_of_any_executed_function_changes_the_fingerprint(traced: Mappi
     assert len(functions) > 200
     for function in sorted(functions):
         changed = with_change(code, function)
-        users = {job.entries: job for job, called in traced.items() if function in called}
+        is_watch = changed.root(WATCH) != code.root(WATCH)  # numbers of the curve alone: no weight depends on them
+        users = {
+            job.entries: job
+            for job, called in traced.items()
+            if function in called and not (is_watch and job.stage is Stage.TRAIN)
+        }
         missed |= {
             f"{function[0]}:{function[1]} in {job.id}"
             for entries, job in users.items()

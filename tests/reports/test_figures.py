@@ -1,4 +1,4 @@
-"""Figures are made of the right images and numbers, in the right places, and of the same bytes each time."""
+"""Figures hold the right images and numbers in the right places, with the same bytes each time."""
 
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def gallery(offset: int, samples: int = 12) -> dict[str, mosaics.Images]:
 
 
 def shades_of(image: mosaics.Images) -> list[list[int]]:
-    """The shades of the tiles, read row by row; white gaps tell tiles apart."""
+    """The shades of the tiles, read row by row; white gaps separate the tiles."""
     tiles: list[list[int]] = []
     for row in image[..., 0]:
         levels = [int(level) for level in row if level != mosaics.WHITE]
@@ -194,7 +194,7 @@ def test_a_training_of_one_round_is_drawn(tmp_path: Path) -> None:
     assert all(float(tick).is_integer() for tick in axes.get_xticks())
 
 
-def test_precision_against_recall_tells_ours_from_published(tmp_path: Path) -> None:
+def test_precision_against_recall_separates_ours_from_published(tmp_path: Path) -> None:
     layout, names = Layout(tmp_path, tmp_path), ("cifar10_imle_mlp", "cifar10_imle_rtm")
     for name in names:
         fake_results.write_results(PAPER, layout, name, {"paper": {"precision": 0.9, "recall": 0.7}})
@@ -218,7 +218,7 @@ def crossing(first: plots.Points, second: plots.Points) -> bool:
     return all(side(line, other[0]) * side(line, other[1]) < 0 for line, other in pairs)
 
 
-def test_numbers_of_a_cluster_are_not_taken_for_each_other() -> None:
+def test_labels_of_a_cluster_do_not_meet() -> None:
     """The methods of the paper's Table 1: leaders neither cross nor lead past another method, labels keep apart."""
     rows = (row for group in PAPER.tables["tab_cifar10"].groups for row in group.rows)
     values = [PAPER.params.published[str(row.published or row.paper)].values for row in rows]
@@ -234,7 +234,7 @@ def test_numbers_of_a_cluster_are_not_taken_for_each_other() -> None:
         assert np.linalg.norm(outer[:, None] - points[others], axis=2).min() > 0.025
 
 
-def test_experiments_are_named_by_what_tells_them_apart() -> None:
+def test_experiments_are_named_by_their_differences() -> None:
     same = labels([DEMO.experiment("digits_mlp8"), DEMO.experiment("digits_rtm")])
     assert same == {"digits_mlp8": "8-layer MLP", "digits_rtm": "RTM (H=8, L=1)"}
     sets = labels([PAPER.experiment("shells_imle_rtm"), PAPER.experiment("dog_imle_rtm")])

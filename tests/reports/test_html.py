@@ -1,4 +1,4 @@
-"""The page shows everything there is, in a real browser, with and without scripts, on a desk and on a phone."""
+"""The page shows all results in a real browser, with and without scripts, on large and small screens."""
 
 import http.server
 import re
@@ -44,7 +44,7 @@ def run(experiment: str, state: str, step: int = 0, log: Path | None = None) -> 
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """The paper's page half way: two experiments measured, one trained, one failed, the others to come."""
+    """The paper's page with two experiments measured, one running, one failed and the others waiting."""
     root = tmp_path_factory.mktemp("page")
     layout = Layout(root, root)
     measured = {"cifar10_imle_mlp": 5.8, "cifar10_imle_rtm": 3.9}
@@ -69,7 +69,7 @@ def page(paper: Layout) -> str:
 
 
 class Checked(HTMLParser):
-    """Tags that close, ids that are one of a kind, and what is fetched or linked."""
+    """Tags that close, unique ids, and everything that is fetched or linked."""
 
     VOID = ("meta", "link", "img", "br")
     SHAPES = ("line", "path")  # of SVG, closed at once
@@ -134,8 +134,8 @@ def test_states_come_with_the_end_of_their_logs(page: str) -> None:
     assert "2h0m left" in page and "job 4711" in page
 
 
-def test_a_number_that_nobody_signed_for_is_told(page: str) -> None:
-    assert "A number without a chain: nobody signed for summary/cifar10_imle_mlp" in page
+def test_a_number_without_a_receipt_is_named(page: str) -> None:
+    assert "This number has no chain: summary/cifar10_imle_mlp has no receipt" in page
 
 
 def test_differences_are_those_of_the_numbers(paper: Layout) -> None:
@@ -299,7 +299,7 @@ def test_a_static_server_will_do(chromium: Browser, paper: Layout) -> None:
 
 
 def test_every_cell_can_be_reached_and_read(chromium: Browser, address: str) -> None:
-    """Text stands out from its ground (4.5 : 1) in both dresses; what is clicked can be focused."""
+    """Text has enough contrast (4.5 : 1) in light and dark colours; links can be focused."""
     contrast = """(() => {
       const light = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
         .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))

@@ -83,19 +83,19 @@ def test_running_stopped_and_killed(trained: Path, monkeypatch: pytest.MonkeyPat
 def test_gpu_hours_are_the_sum_over_slices(tmp_path: Path) -> None:
     with training(tmp_path, "x", 0, gpus=4):
         pass
-    told = read_json(tmp_path / "run.json")
-    told["slices"] = [{**told["slices"][0], "seconds": 1800.0, "job": job} for job in ("7", "8")]
-    write_json(tmp_path / "run.json", told)
+    book = read_json(tmp_path / "run.json")
+    book["slices"] = [{**book["slices"][0], "seconds": 1800.0, "job": job} for job in ("7", "8")]
+    write_json(tmp_path / "run.json", book)
     book = book_of(tmp_path)
     assert book and book.facts() == {"gpus": 4, "gpu_hours": 4.0, "slices": 2, "slurm_jobs": ["7", "8"]}
 
 
 @pytest.mark.parametrize("scale", ["paper", "demo", "smoke"])
 def test_the_table_fits(trained: Path, scale: str) -> None:
-    told = run(trained, "rtm", "status", "--scale", scale)
-    assert all(len(line) <= 80 for line in told.splitlines())
+    output = run(trained, "rtm", "status", "--scale", scale)
+    assert all(len(line) <= 80 for line in output.splitlines())
     for name in load(scale, trained / "params").experiments:
-        assert name in told
+        assert name in output
 
 
 def test_numbers_are_short() -> None:

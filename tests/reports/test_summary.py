@@ -1,4 +1,4 @@
-"""results/<experiment>/metrics.json is mean and standard deviation over the seeds, and refuses what does not belong."""
+"""results/<experiment>/metrics.json: mean and standard deviation over the seeds; other files are refused."""
 
 import csv
 import json
@@ -98,12 +98,12 @@ def test_a_missing_variant_is_refused(layout: Layout) -> None:
         summarise(DEMO, layout, "digits_rtm")
 
 
-def test_a_summary_that_its_files_do_not_bear_out_is_refused(layout: Layout) -> None:
+def test_a_summary_that_disagrees_with_its_files_is_refused(layout: Layout) -> None:
     assert read_summary(DEMO, layout, "digits_mlp8") is None
     assert read_summary(DEMO, layout, "digits_rtm") is not None
     path = layout.metrics("digits_rtm", "digits", 0)
     file = read_json(path)
     file["metrics"]["native"]["fid"] -= 10
     write_json(path, file)
-    with pytest.raises(UserError, match="older than the files beside it"):
+    with pytest.raises(UserError, match="does not match the files beside it"):
         read_summary(DEMO, layout, "digits_rtm")

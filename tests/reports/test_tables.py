@@ -31,7 +31,7 @@ from rtm.reports.tables import SUFFIXES, render_table
 from rtm.reports.terminal import print_table
 
 PAPER, DEMO, SMOKE = (load(scale, ROOT / "params") for scale in ("paper", "demo", "smoke"))
-# The paper sets 0.99 bold beside 1.00: (table, row, column) whose bold is a slip.
+# The paper sets 0.99 bold beside 1.00: (table, row, column) of such mistakes.
 SLIPS = {("tab_prec_recall", "obama_precision", column) for column in ("adaimle", "imle_mlp")}
 # The paper gives its reproduction of RS-IMLE with one decimal (but Shells); here it has two, as its rivals have.
 ONE_DECIMAL = {("tab_fid", "imle_mlp")}
@@ -96,7 +96,7 @@ def notation(cell: str) -> str:
 
 @pytest.mark.parametrize("name", printed())
 def test_the_papers_numbers_give_the_papers_table(reproduced: Layout, name: str) -> None:
-    """Every figure with its bold and underline, but for the slips listed above."""
+    """Every figure with its bold and underline, except for the mistakes listed above."""
     expected = printed()[name]
     sheet = build(PAPER, reproduced, name)
     actual = rendered(reproduced, name, len(sheet.table.columns))
@@ -134,11 +134,11 @@ def test_several_seeds_give_mean_and_deviation(demo: Layout) -> None:
     assert latex.cell(cell) == r"100.0\,{\scriptsize$\pm$\,10.0}"
 
 
-def told(config: Config, layout: Layout, table: str) -> list[str]:
+def notes_of(config: Config, layout: Layout, table: str) -> list[str]:
     return notes(config, layout, build(config, layout, table))
 
 
-def test_the_conditions_of_a_measurement_are_those_that_its_files_tell(tmp_path: Path) -> None:
+def test_the_conditions_of_a_measurement_come_from_its_files(tmp_path: Path) -> None:
     layout = Layout(tmp_path, tmp_path)
     for name, samples, batch in (("cifar10_imle_mlp", 64, 64), ("cifar10_imle_rtm", 50_000, 8)):
         fake_results.write_results(PAPER, layout, name, {})
@@ -146,25 +146,25 @@ def test_the_conditions_of_a_measurement_are_those_that_its_files_tell(tmp_path:
         write_json(path, read_json(path) | {"samples": samples})
         path = layout.latency(name)
         write_json(path, read_json(path) | {"device": "Abacus", "batch": batch})
-    shown = told(PAPER, layout, "tab_cifar10")
+    shown = notes_of(PAPER, layout, "tab_cifar10")
     assert "Time per image: Abacus, batch 64; Abacus, batch 8." in shown
     assert any(note.startswith("Protocol paper, 64 or 50,000 samples: torch-fidelity") for note in shown)
-    assert not any("Time per image" in note for note in told(PAPER, layout, "tab_halt_sweep"))
+    assert not any("Time per image" in note for note in notes_of(PAPER, layout, "tab_halt_sweep"))
     for table in (*PAPER.tables.values(), *DEMO.tables.values()):
         assert not re.search(r"samples|this machine|[Tt]ime per image", table.caption)
 
 
-def test_stand_ins_are_told(tmp_path: Path) -> None:
+def test_a_note_names_stand_ins(tmp_path: Path) -> None:
     layout = Layout(tmp_path, tmp_path)
-    assert told(SMOKE, layout, "tab_fid")[-2].startswith("Scale: smoke: small stand-ins for data and models")
-    assert "Scale: demo." in told(DEMO, layout, "tab_digits")
+    assert notes_of(SMOKE, layout, "tab_fid")[-2].startswith("Scale: smoke: small stand-ins for data and models")
+    assert "Scale: demo." in notes_of(DEMO, layout, "tab_digits")
 
 
 def test_a_dagger_is_for_what_somebody_published(tmp_path: Path) -> None:
-    """NVAE's number stands in LSGM's publication, not in its own."""
+    """NVAE's number is from LSGM's publication, not from its own."""
     assert any(
         note == "†: quoted from a publication, not evaluated by the paper's authors."
-        for note in told(PAPER, Layout(tmp_path, tmp_path), "tab_celebahq")
+        for note in notes_of(PAPER, Layout(tmp_path, tmp_path), "tab_celebahq")
     )
     assert all(
         "evaluation" in entry.source for entry in PAPER.params.published.values() if entry.cite and not entry.quoted
@@ -216,7 +216,7 @@ def test_a_metric_that_could_not_be_computed_is_a_gap_with_a_reason(tmp_path: Pa
     cells = read_json(layout.table("tab_cifar10", ".lineage.json"))["cells"]
     assert not any("filled_by" in cell for cell in cells)
     chains, cell = Chains(PAPER, layout), cell_of(PAPER, layout, "tab_cifar10", "cifar10_imle_rtm", "is")
-    assert chains.origin(sheet, cell).startswith("IS could not be computed where it was measured; `rtm doctor`")
+    assert chains.origin(sheet, cell).startswith("IS could not be computed on the measuring machine; `rtm doctor`")
 
 
 def test_a_story_is_that_of_its_cell(tmp_path: Path) -> None:
@@ -229,11 +229,11 @@ def test_a_story_is_that_of_its_cell(tmp_path: Path) -> None:
     assert cells["cifar10_imle_rtm", "fid"] == f"Not measured yet; {made} measures it."
 
 
-def test_a_mean_of_published_numbers_is_told_as_that(reproduced: Layout) -> None:
+def test_a_mean_of_published_numbers_says_so(reproduced: Layout) -> None:
     sheet = build(PAPER, reproduced, "tab_fid")
     cell = cell_of(PAPER, reproduced, "tab_fid", "average", "fastgan")
-    told = Chains(PAPER, reproduced).origin(sheet, cell)
-    assert told == "The mean of the published rows above, computed here."
+    origin = Chains(PAPER, reproduced).origin(sheet, cell)
+    assert origin == "The mean of the published rows above, computed here."
     assert [each.row for each in sheet.averaged(cell)] == [line.id for line in sheet.lines[:-1]]
     with open(reproduced.table("tab_fid", ".csv")) as file:
         sources = {(row["row"], row["column"]): row["source"] for row in csv.DictReader(file)}

@@ -1,4 +1,4 @@
-"""Behind every number stands a chain, and what is no longer what it was is named."""
+"""Every number has a chain, and the chain names every change."""
 
 import shutil
 from pathlib import Path
@@ -49,13 +49,13 @@ def write_outputs(job: Job) -> None:
             write_text(path, job.id)
 
 
-def told(capsys: pytest.CaptureFixture[str], row: str = ROW, column: str = "fid") -> str:
+def printed(capsys: pytest.CaptureFixture[str], row: str = ROW, column: str = "fid") -> str:
     lineage([TABLE], cell=[row, column])
     return capsys.readouterr().out
 
 
 def test_a_chain_names_every_link(capsys: pytest.CaptureFixture[str]) -> None:
-    text = told(capsys)
+    text = printed(capsys)
     assert text.startswith(f"{TABLE}: {ROW} fid = 90.0 ± 9.0\n")
     kinds = ("table", "summary", "metrics", "samples", "checkpoint", "reference", "network", "dataset")
     assert all(f"    {kind:<11} " in text for kind in kinds)
@@ -72,51 +72,51 @@ def test_a_chain_names_every_link(capsys: pytest.CaptureFixture[str]) -> None:
     facts = ("    made ", "  Measured", "  seed")
     chain = [line for line in text.split("\n\n", 1)[1].splitlines() if line and not line.startswith(facts)]
     ends = [line for line, after in zip(chain, [*chain[1:], ""], strict=True) if not after.startswith(" " * 16)]
-    assert all(line.endswith(("as it was", "asked for as before")) for line in ends)
+    assert all(line.endswith(("unchanged", "same parameters")) for line in ends)
 
 
-def test_what_is_not_what_it_was_is_named(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_change_is_named(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint, metrics = "demo/checkpoints/digits_rtm/seed0.safetensors", "demo/results/digits_rtm/digits/seed1.json"
     Path(checkpoint).write_text("other weights")
     Path("demo/checkpoints/digits_rtm/seed1.safetensors").unlink()
     Path(metrics).write_text(Path(metrics).read_text() + "\n")
     recipes = Path("params/recipes.yaml")
     recipes.write_text(recipes.read_text().replace("lr: 4.0e-3", "lr: 5.0e-3"))
-    text = told(capsys)
+    text = printed(capsys)
     assert f"{checkpoint} is not the recorded one" in text
     assert "not here" in text
-    assert f"{metrics} is not what it was rendered from" in text
+    assert f"{metrics} changed since the table was rendered" in text
     assert text.count("training.lr: 0.004 -> 0.005") == 3  # each seed's
 
 
-def test_a_number_that_is_no_longer_the_results_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_number_that_differs_from_the_results_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     config = load("demo")
     fake_results.write_results(config, config.layout, "digits_rtm", {"digits_H8": {"fid": 70.0}}, spread=0.1)
-    assert "it shows 90.0: render it again" in told(capsys)
+    assert "it shows 90.0: render it again" in printed(capsys)
 
 
-def test_a_table_that_was_changed_or_deleted_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_or_deleted_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     Path(TABLE).write_text(Path(TABLE).read_text().replace("90.0", "9.0"))
-    assert f"{TABLE} is not the recorded one" in told(capsys)
+    assert f"{TABLE} is not the recorded one" in printed(capsys)
     for suffix in (".tex", ".lineage.json"):
         Path(TABLE).with_suffix(suffix).unlink()
-    assert f"{TABLE} is not here" in told(capsys)
+    assert f"{TABLE} is not here" in printed(capsys)
     Path("demo/lineage/table/tab_digits_halt_sweep.json").unlink()
-    assert "nobody signed for it" in told(capsys)
+    assert "it has no receipt" in printed(capsys)
 
 
 def test_a_number_without_a_chain_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     Path("demo/lineage/train/digits_rtm/seed1.json").unlink()
-    with pytest.raises(UserError, match="A number without a chain: nobody signed for demo/train/digits_rtm/seed1"):
-        told(capsys)
+    with pytest.raises(UserError, match="This number has no chain: demo/train/digits_rtm/seed1 has no receipt"):
+        printed(capsys)
 
 
 def test_rows_and_columns_go_by_their_titles_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, "H=8 (native)", "FID") == told(capsys)
+    assert printed(capsys, "H=8 (native)", "FID") == printed(capsys)
     with pytest.raises(UserError, match="no rows 'H9'; choose one of H4"):
-        told(capsys, "H9")
+        printed(capsys, "H9")
     with pytest.raises(UserError, match="no columns 'kid'; choose one of fid, is"):
-        told(capsys, ROW, "kid")
+        printed(capsys, ROW, "kid")
 
 
 def test_others_numbers_have_a_source_and_gaps_a_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,22 +131,22 @@ def test_others_numbers_have_a_source_and_gaps_a_command(capsys: pytest.CaptureF
         lineage(["reports/figures/fig_hero.pdf"], cell=["x", "y"])
 
 
-def test_the_page_tells_the_same(finished: Path) -> None:
+def test_the_page_shows_the_same(finished: Path) -> None:
     config = load("demo")
     page = write_page(config, config.layout, []).read_text()
     story = page.split('id="chain-digits_rtm-digits"')[1].split("</details>")[0]
     assert (
-        story.count("as it was") == 22
-        and story.count("asked for as before") == 3
+        story.count("unchanged") == 22
+        and story.count("same parameters") == 3
         and "SLURM job 4711" in story
-        and "changed since" not in story
+        and "inputs changed" not in story
     )
     Path("demo/checkpoints/digits_rtm/seed0.safetensors").write_text("other weights")
     page = write_page(config, config.layout, []).read_text()
-    assert "changed since" in page.split('id="chain-digits_rtm-digits"')[1].split("</summary>")[0]
+    assert "inputs changed" in page.split('id="chain-digits_rtm-digits"')[1].split("</summary>")[0]
 
 
-def test_tables_and_figures_that_are_not_of_now_are_told(finished: Path) -> None:
+def test_outdated_tables_and_figures_are_marked(finished: Path) -> None:
     config = load("demo")
     layout, figure = config.layout, "fig_digits_sweep"
     with recorded(jobs(config)[f"figure/{figure}"]):
@@ -155,7 +155,7 @@ def test_tables_and_figures_that_are_not_of_now_are_told(finished: Path) -> None
 
     def shown() -> list[bool]:
         page = write_page(config, layout, []).read_text()
-        return ["changed since" in page.split(place)[1].split("</h3>")[0].split("</figure>")[0] for place in places]
+        return ["inputs changed" in page.split(place)[1].split("</h3>")[0].split("</figure>")[0] for place in places]
 
     assert shown() == [False, False]
     recipes = Path("params/recipes.yaml")

@@ -36,10 +36,10 @@
 
   document.addEventListener("click", (event) => {
     const cell = event.target.closest("a[data-name]");
-    const told = cell && document.getElementById(cell.hash.slice(1))?.querySelector(".told");
-    if (told && !event.ctrlKey && !event.metaKey) {
+    const story = cell && document.getElementById(cell.hash.slice(1))?.querySelector(".text");
+    if (story && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
-      show(`${cell.dataset.name}: ${cell.textContent.trim()}`, told.cloneNode(true), false);
+      show(`${cell.dataset.name}: ${cell.textContent.trim()}`, story.cloneNode(true), false);
     }
     if (event.target === dialog) dialog.close();
   });
