@@ -22,6 +22,11 @@ SNAKEMAKE = ("snakemake", "--cores", "1", "--", TARGET)
 DVC = ("dvc", "repro", "demo_train@digits_rtm")
 
 
+def without_store(folder: Path) -> dict[str, str]:
+    """Each training is a training: what was finished before does not come back from the store."""
+    return environment(folder) | {"RTM_STORE": "off"}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo with one short training, which saves often, under git and DVC."""
@@ -41,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(folder, "rtm", "lineage", "dvc")
     with chdir(folder):
         smoke_workspace.fetch(load("demo"))
-    run(folder, *SNAKEMAKE)
+    run(folder, *SNAKEMAKE, given=without_store(folder))
     return folder
 
 
@@ -51,7 +56,7 @@ def started(folder: Path, *command: str) -> Iterator[tuple[subprocess.Popen[byte
     state, log = next(folder.glob("demo/runs/digits_rtm/*")) / "state.pt", folder / f"{command[0]}.log"
     before = saved_at(state)
     with open(log, "wb") as file:
-        process = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=file, stderr=file)
+        process = subprocess.Popen(command, cwd=folder, env=without_store(folder), stdout=file, stderr=file)
 
     def progress() -> str:
         return tail(log) + "".join(map(tail, sorted(folder.glob("demo/logs/train/**/*.log"))))
@@ -90,7 +95,7 @@ def forget(folder: Path) -> Path:
 
 
 def refused(folder: Path, *command: str) -> str:
-    done = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=without_store(folder), capture_output=True, text=True)
     assert done.returncode != 0
     return done.stdout + done.stderr
 
@@ -102,11 +107,11 @@ def test_killed_through_both_tools_and_bit_equal(folder: Path) -> None:
     killed(folder, "snakemake", *SNAKEMAKE)
     assert "Snakemake did not finish demo/train/digits_rtm/seed0" in killed(folder, "trainer", *DVC)
     assert not (folder / TARGET).exists()
-    run(folder, *SNAKEMAKE)
+    run(folder, *SNAKEMAKE, given=without_store(folder))
     assert (folder / TARGET).read_bytes() == undisturbed
     steps = [json.loads(line)["step"] for line in (training / "log.jsonl").read_text().splitlines()]
     assert steps.count(1) == 1  # never from the start again
-    output = run(folder, *DVC)
+    output = run(folder, *DVC, given=without_store(folder))
     assert "rtm lineage run" in output and "rule train" not in output  # recorded, not trained
     assert "Data and pipelines are up to date" in run(folder, "dvc", "status", DVC[-1])
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.standin import Repository
 
+pytestmark = pytest.mark.slow(seconds=8)
 NOTHING: list[str] = []
 TRAINED = "train/cifar10_imle_rtm/seed0"
 WEIGHTS = "checkpoints/cifar10_imle_rtm/seed0.safetensors"
@@ -130,8 +131,8 @@ def test_a_second_clone_and_a_branch_find_it_in_the_remote(repository: Repositor
     clone.change("experiments", deepen)  # the same idea, on another branch of another clone
     clone.run("rtm", "lineage", "dvc")
     assert "local, remote" not in clone.run("rtm", "store")
-    told = clone.snakemake(WEIGHTS)
-    assert f"{TRAINED} comes from the store" in told and clone.ran() == NOTHING
+    output = clone.snakemake(WEIGHTS)
+    assert f"{TRAINED} comes from the store" in output and clone.ran() == NOTHING
     assert (clone.folder / WEIGHTS).read_bytes() == deeper
     repository.run("git", "stash", "-q")
     repository.run("git", "checkout", "-q", "main")
@@ -159,8 +160,8 @@ def test_a_damaged_object_is_refused_and_the_job_runs(repository: Repository) ->
     damaged = repository.folder / ".dvc/cache/files/md5" / made["md5"][:2] / made["md5"][2:]
     damaged.chmod(0o644)
     damaged.write_bytes(damaged.read_bytes()[::-1])
-    told = repository.snakemake(WEIGHTS)
-    assert "is damaged" in told and trained(repository) == [TRAINED]
+    output = repository.snakemake(WEIGHTS)
+    assert "is damaged" in output and trained(repository) == [TRAINED]
     assert receipt(repository, TRAINED)["outputs"][WEIGHTS] == made and "from" not in receipt(repository, TRAINED)
     forget(repository)
     (repository.folder / f"lineage/{TRAINED}.json").unlink()
@@ -179,8 +180,8 @@ def closed() -> Iterator[int]:
 def test_a_remote_that_cannot_be_reached_is_one_sentence(repository: Repository, closed: int) -> None:
     repository.run("dvc", "remote", "add", "--local", "-d", "far", f"http://127.0.0.1:{closed}/store")
     repository.change("experiments", deepen)
-    told = repository.snakemake(WEIGHTS)
-    assert told.count("The DVC remote is not asked for results") == 1 and trained(repository) == [TRAINED]
+    output = repository.snakemake(WEIGHTS)
+    assert output.count("The DVC remote is not asked for results") == 1 and trained(repository) == [TRAINED]
 
 
 def test_gc_keeps_what_a_branch_needs(repository: Repository) -> None:

@@ -234,15 +234,15 @@ def test_weights_that_are_elsewhere_are_asked_for(finished: Repository) -> None:
 def test_an_absent_result_asks_for_its_absent_weights(repository: Repository) -> None:
     for folder in ("galleries/cifar10_imle_rtm", "checkpoints/cifar10_imle_rtm", ".dvc/cache"):
         shutil.rmtree(repository.folder / folder)
-    told = repository.run("snakemake", "-n", "--", "galleries/cifar10_imle_rtm/seed0.npz", fails=True)
-    assert "train/cifar10_imle_rtm/seed0 is finished" in told and "dvc pull checkpoints/cifar10_imle_rtm" in told
+    output = repository.run("snakemake", "-n", "--", "galleries/cifar10_imle_rtm/seed0.npz", fails=True)
+    assert "train/cifar10_imle_rtm/seed0 is finished" in output and "dvc pull checkpoints/cifar10_imle_rtm" in output
 
 
 def test_weights_without_a_receipt_are_reported(repository: Repository) -> None:
     (repository.folder / "lineage/train/cifar10_imle_mlp/seed0.json").unlink()
-    told = repository.run("snakemake", "-n", "--", "all", RTM_STORE="off")
-    assert "train/cifar10_imle_mlp/seed0 will be trained again: it has no receipt" in told
-    assert "`git checkout -- lineage/train/cifar10_imle_mlp/seed0.json`" in told
+    output = repository.run("snakemake", "-n", "--", "all", RTM_STORE="off")
+    assert "train/cifar10_imle_mlp/seed0 will be trained again: it has no receipt" in output
+    assert "`git checkout -- lineage/train/cifar10_imle_mlp/seed0.json`" in output
 
 
 def test_a_failed_training_deletes_nothing(repository: Repository) -> None:
