@@ -185,8 +185,11 @@ def tell_cell(words: Sequence[str], row: str, column: str) -> None:
 def _wanted(targets: Sequence[str]) -> list[Job]:
     if not targets:
         raise UserError("Name a file or a job, e.g. `rtm lineage why reports/tab_cifar10.tex`.")
-    graph = jobs_named(targets)
-    return list({job.id: job for target in targets for job in find(graph, target)}.values())
+    try:
+        found = [job for target in targets for job in find(jobs_named(targets), target)]
+    except UserError:  # the name may be of another scale
+        found = [job for target in targets for job in find(every_job(), target)]
+    return list({job.id: job for job in found}.values())
 
 
 def _behind(jobs: Iterable[Job]) -> list[Job]:
