@@ -104,10 +104,10 @@ def test_its_code_and_its_options_are_in_the_fingerprint(tmp_path: Path, monkeyp
         ({"method": {"kind": KIND, "levle": 1.0}}, "does not take levle; its options are level, decay"),
         ({"method": {"kind": KIND}}, "needs level; its options are level, decay"),
         ({"method": {"kind": "drift"}}, "no method named 'drift'; choose one of imle, stylegan2"),
-        ({"method": {"kind": "imle"}}, "write the values of imle under imle"),
+        ({"method": {"kind": "imle"}}, "put the values of imle under the key imle"),
         ({"method": None}, "give exactly one of imle, stylegan2 and method"),
         ({"imle": {"pool": 1.0, "refresh": 1, "epsilon": 0.0}}, "give exactly one of imle, stylegan2 and method"),
-        ({"decoder": None}, "every method but stylegan2 needs a decoder"),
+        ({"decoder": None}, "every method except stylegan2 needs a decoder"),
     ],
 )
 def test_mistakes_are_one_sentence(

@@ -79,5 +79,5 @@ def test_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         smoke_workspace.run(tmp_path, config(tmp_path, depht=3).experiments["own_imle"])
     with pytest.raises(UserError, match="There is no module mapers for 'mapers:ResidualMLP'; correct it"):
         jobs(config(tmp_path, kind="mapers:ResidualMLP"))
-    with pytest.raises(UserError, match="kind must be one of 'mlp', 'rtm', or the name of a class"):
+    with pytest.raises(UserError, match="kind must be one of 'mlp', 'rtm', or a class of your own"):
         config(tmp_path, kind="ResidualMLP")
