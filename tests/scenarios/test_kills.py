@@ -122,7 +122,7 @@ def test_two_at_once_are_refused_and_harm_nothing(folder: Path) -> None:
     with started(folder, *DVC) as (process, trainer, log):
         os.kill(trainer, signal.SIGSTOP)
         assert "busy" in refused(folder, *DVC)
-        assert f":{trainer} already; wait for it or end it first" in refused(folder, *SNAKEMAKE)
+        assert f":{trainer}; wait for it, or end it first" in refused(folder, *SNAKEMAKE)
         os.kill(trainer, signal.SIGCONT)
     assert process.returncode == 0, log.read_text()
     assert (folder / TARGET).read_bytes() == undisturbed
