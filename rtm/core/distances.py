@@ -37,7 +37,7 @@ FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # unit roundoffs
 TILE = {"cpu": 2**23, "cuda": 2**27}  # distances held at a time where rows must be whole
 EDGE = {"cpu": 2**10, "cuda": 2**13}  # rows and columns of a tile where they need not
 _UNDERFLOW = 2.0**-100  # far above the loss of d subnormal products, far below any margin that matters
-_CHUNK = 1 << 20  # numbers held at once where rows are gathered
+_CHUNK = 1 << 18  # numbers held at once where rows are gathered; of larger blocks the allocator keeps several
 
 
 def rounding(terms: int, unit: float = FLOAT32) -> float:
