@@ -1,0 +1,73 @@
+"""What was counted on a pretended GPU."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+GIB = 2**30
+
+
+@dataclass
+class Tally:
+    """What operations cost, whatever the device."""
+
+    kernels: Counter[tuple[str, float, int]] = field(default_factory=Counter)  # (precision, FLOPs, bytes): launches
+    waits: Counter[str] = field(default_factory=Counter)  # synchronisations by place in the code
+    doubles: Counter[str] = field(default_factory=Counter)  # kernels in float64 by place
+    copied: int = 0  # bytes between CPU and GPU
+    exchanged: int = 0  # bytes that each process sends to others
+    peak: int = 0  # bytes: the most that lived at once
+
+    def __sub__(self, other: "Tally") -> "Tally":
+        counts = [self.kernels - other.kernels, self.waits - other.waits, self.doubles - other.doubles]
+        return Tally(*counts, self.copied - other.copied, self.exchanged - other.exchanged, self.peak)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        counts = [self.kernels + other.kernels, self.waits + other.waits, self.doubles + other.doubles]
+        peak = max(self.peak, other.peak)
+        return Tally(*counts, self.copied + other.copied, self.exchanged + other.exchanged, peak)
+
+    @property
+    def launches(self) -> int:
+        return self.kernels.total()
+
+    @property
+    def flops(self) -> float:
+        return sum(flops * count for (_, flops, _), count in self.kernels.items())
+
+    @property
+    def bytes(self) -> int:
+        return sum(size * count for (_, _, size), count in self.kernels.items())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kernels": [[*key, count] for key, count in sorted(self.kernels.items())],
+            "waits": dict(self.waits), "doubles": dict(self.doubles),
+            "copied": self.copied, "exchanged": self.exchanged, "peak": self.peak,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> "Tally":
+        kernels = Counter({(precision, flops, size): count for precision, flops, size, count in saved["kernels"]})
+        rest = {name: saved[name] for name in ("copied", "exchanged", "peak")}
+        return cls(kernels, Counter(saved["waits"]), Counter(saved["doubles"]), **rest)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What one of `world` processes does and holds."""
+
+    world: int
+    kinds: dict[str, float]  # of steps, with their shares of all steps
+    chunks: int  # of the pool, that this process decodes in a round; 0 without rounds
+    parts: dict[str, Tally]  # a step of each kind; each chunk of a round ("decode", "features", "search"), its "begin"
+    holds: dict[str, int]  # bytes that live between steps, by what holds them
+    peaks: dict[str, int]  # bytes: the most that lives in a step, and in a round
+    pool: int = 0  # bytes of the pool's features, part of the peak of a round
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "parts": {name: tally.to_json() for name, tally in self.parts.items()}}
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> "Rehearsal":
+        return cls(**{**saved, "parts": {name: Tally.from_json(tally) for name, tally in saved["parts"].items()}})
