@@ -39,7 +39,18 @@ def _blank(title: str) -> Table:
 def _many(plans: Sequence[Plan]) -> Table:
     table = _blank(f"{plans[0].device.title}; hours of one training, and of all in GPU-hours")
     table.add_column("Experiment", overflow="fold")
-    for title in ("GPUs", "Peak\nGiB", "Step\nms", "Round\ns", "De-\ncode", "Fea-\ntures", "Se-\narch", "Step", "Hours", "Asked"):
+    for title in (
+        "GPUs",
+        "Peak\nGiB",
+        "Step\nms",
+        "Round\ns",
+        "De-\ncode",
+        "Fea-\ntures",
+        "Se-\narch",
+        "Step",
+        "Hours",
+        "Asked",
+    ):
         table.add_column(title, justify="right", no_wrap=True)
     for plan in plans:
         asked = plan.experiment.recipe.resources

@@ -107,7 +107,9 @@ class Plan:
     def warnings(self) -> list[str]:
         asked, said = self.experiment.recipe.resources, []
         if self.peak + OVERHEAD > self.device.memory_gib * GIB:
-            said.append(f"needs {(self.peak + OVERHEAD) / GIB:.0f} GiB; {self.device.title} has {self.device.memory_gib:.0f}")
+            said.append(
+                f"needs {(self.peak + OVERHEAD) / GIB:.0f} GiB; {self.device.title} has {self.device.memory_gib:.0f}"
+            )
         if asked.gpus == self.world and not 1 / FACTOR <= asked.hours / self.hours <= FACTOR:
             said.append(f"asks for {asked.hours:g} hours; the plan needs {self.hours:.3g}")
         return said

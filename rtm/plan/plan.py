@@ -1,7 +1,7 @@
 """Plans of trainings: rehearsed in processes of their own, once for all experiments that cost the same, and kept.
 
-What is kept lies under .snakemake/, which git ignores. Its name is a hash of everything that the cost depends on: sizes,
-the number of processes, and the code of the training and of the rehearsal.
+What is kept lies under .snakemake/, which git ignores. Its name is a hash of all that the cost depends on: sizes, the
+number of processes, and the code of the training and of the rehearsal.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import replace
@@ -61,7 +61,7 @@ class Planner:
         """The plan of an experiment, if it was rehearsed before."""
         experiment = pick(self.known, name, "experiment")
         rehearsal = _kept(self._key(experiment))
-        return rehearsal and Plan(experiment, rehearsal, self._device(experiment))
+        return Plan(experiment, rehearsal, self._device(experiment)) if rehearsal else None
 
     def _device(self, experiment: Experiment) -> Device:
         return pick(self.config.params.devices, self.gpu or experiment.recipe.resources.gpu_model, "device")
@@ -88,8 +88,9 @@ class Planner:
         workers = min(os.cpu_count() or 1, len(missing))
         shown = progress("rehearse on a pretended GPU", len(missing))
         with preloaded(KEPT), ProcessPoolExecutor(workers, _spawning(), _quiet) as pool, shown as report:
-            running = {key: pool.submit(_rehearse, each, self._world(each)) for key, each in missing.items()}
-            for key, future in running.items():
+            running = {pool.submit(_rehearse, each, self._world(each)): key for key, each in missing.items()}
+            for future in as_completed(running):
+                key = running[future]
                 found[key] = _finished(future, missing[key])
                 with suppress(OSError):  # a plan that cannot be kept is made again
                     write_json(_file(key), found[key].to_json())

@@ -17,12 +17,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, TensorType, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -35,13 +35,8 @@ DEVICES = 127  # as many as torch's own pretended guard has
 BLOCK = 512  # the allocator rounds up to it
 ROOT = str(Path(__file__).parents[1])
 HERE = str(Path(__file__).parent)
-# what costs nothing on the GPU: other views of the same memory, and memory that is not written
-FREE = frozenset(
-    "view _unsafe_view expand permute transpose t slice select unsqueeze squeeze split split_with_sizes unbind"
-    " as_strided detach detach_ alias _reshape_alias unflatten narrow diagonal lift_fresh lift empty empty_like"
-    " empty_strided new_empty new_empty_strided set_ resize_ is_same_size unfold view_as_real view_as_complex"
-    " movedim sym_size sym_stride sym_numel sym_storage_offset is_pinned squeeze_ unsqueeze_ transpose_".split()
-)
+UNWRITTEN = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_", "resize_"}
+RELABELLED = {"_unsafe_view", "detach_", "squeeze_", "unsqueeze_", "transpose_", "t_", "as_strided_", "is_same_size"}
 DEVICE_OF = torch.ops.prim.device.default
 
 
@@ -49,13 +44,13 @@ class Gpu(TorchDispatchMode):
     """The books of one pretended GPU; operations are entered in `tallies` under the innermost `scope`."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.tallies: dict[str, Tally] = {}
         self.now = 0  # bytes that live
         self.found: Callable[[Tensor], int] = lambda mask: 1  # how many entries of a mask are taken to be true
         self._scopes = ["other"]
         self._storages: dict[int, tuple[Any, int]] = {}
-        self._pinned: "weakref.WeakSet[Any]" = weakref.WeakSet()
+        self._pinned: weakref.WeakSet[Any] = weakref.WeakSet()
         self._known: dict[Any, Any] = {}
         self._lock = threading.RLock()
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
@@ -121,15 +116,15 @@ class Gpu(TorchDispatchMode):
         made = _tensors((out,))
         for tensor in made:
             self._remember(tensor)
-        if not answered and name not in FREE:
+        if not answered and not _is_free(func):
             self._enter(func, name, args, kwargs, given, made, out)
         return out
 
     def _result_of(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Of the shape that torch says; an operation on the same shapes is not asked twice."""
         schema = func._schema
-        changes = bool(schema.arguments) and schema.arguments[0].is_write and name not in FREE
-        if not changes and (schema.is_mutable or any(each.alias_info for each in schema.returns)):
+        free, changes = _is_free(func), bool(schema.arguments) and schema.arguments[0].is_write
+        if free or (schema.is_mutable and not changes):
             return self._shape_of(func, name, args, kwargs)
         key = (func, _described(args), _described(kwargs.items()))
         if (known := self._known.get(key)) is None:
@@ -151,8 +146,8 @@ class Gpu(TorchDispatchMode):
             return pinned
         if name == "is_pinned":
             return args[0].untyped_storage() in self._pinned
-        if name in ("normal_", "uniform_"):
-            return args[0]
+        if name in ("normal_", "uniform_"):  # weights at the start: no cost depends on them, and drawing takes long
+            return args[0].zero_()
         if name == "randn":
             return torch.zeros(args[0], dtype=kwargs.get("dtype"))
         return func(*args, **kwargs)
@@ -260,6 +255,14 @@ class Gpu(TorchDispatchMode):
         self.tally.kernels[_precision(kind, name) if flops else "", flops, moved] += 1
 
 
+@cache
+def _is_free(func: Any) -> bool:
+    """Whether an operation does nothing on the GPU: it looks at the same memory in another way, or writes nothing."""
+    schema = func._schema
+    looks = not schema.is_mutable and any(each.alias_info for each in schema.returns)
+    return looks or schema.name.partition("::")[2] in UNWRITTEN | RELABELLED
+
+
 def _tensors(values: Iterable[Any]) -> list[Tensor]:
     """The tensors among an operation's arguments or results."""
     found: list[Tensor] = []
@@ -312,7 +315,7 @@ def _flops(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], 
         return _convolved(args[0], args[1], out, args[6])
     if name == "convolution_backward":
         mask = args[10]
-        return (mask[0] + mask[1]) * _convolved(args[1], args[2], args[0], args[7])
+        return float(mask[0] + mask[1]) * _convolved(args[1], args[2], args[0], args[7])
     count = flop_registry.get(func.overloadpacket)
     return float(count(*args, **kwargs, out_val=out)) if count else 0.0
 
@@ -362,9 +365,11 @@ def _answers() -> list[tuple[str, Any]]:
         return backend.CudnnTranspose if transposed else backend.Cudnn
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return torch.ops.aten._scaled_dot_product_efficient_attention(query, key, value, None, query.requires_grad)[0]
+        attend = torch.ops.aten._scaled_dot_product_efficient_attention  # what torch takes for float32
+        return cast(Tensor, attend(query, key, value, None, query.requires_grad)[0])
 
     return [
+        ("torch._subclasses.fake_tensor.FakeTensorMode.avoid_device_init", True),
         ("torch.cuda._lazy_init", lambda: None),
         ("torch.cuda.is_bf16_supported", lambda *_, **__: True),
         ("torch.cuda.is_current_stream_capturing", lambda: False),

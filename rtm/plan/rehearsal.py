@@ -94,7 +94,11 @@ def _cheaply(gpu: Gpu) -> Iterator[None]:
 def _draws(gpu: Gpu) -> Callable[[int, Tensor, int], Tensor]:
     draw = randomness._normal
     replay = gpu.replayed(lambda index, size: draw(0, index, size))
-    return lambda seed, index, size: (draw if index.device.type == "cpu" else lambda _, *at: replay(*at))(seed, index, size)
+
+    def drawn(seed: int, index: Tensor, size: int) -> Tensor:
+        return draw(seed, index, size) if index.device.type == "cpu" else replay(index, size)
+
+    return drawn
 
 
 class Rehearsed:

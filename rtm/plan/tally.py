@@ -19,13 +19,25 @@ class Tally:
     peak: int = 0  # bytes: the most that lived at once
 
     def __sub__(self, other: "Tally") -> "Tally":
-        counts = [self.kernels - other.kernels, self.waits - other.waits, self.doubles - other.doubles]
-        return Tally(*counts, self.copied - other.copied, self.exchanged - other.exchanged, self.peak)
+        """What this has more; the peak is this one's."""
+        return Tally(
+            self.kernels - other.kernels,
+            self.waits - other.waits,
+            self.doubles - other.doubles,
+            self.copied - other.copied,
+            self.exchanged - other.exchanged,
+            self.peak,
+        )
 
     def __add__(self, other: "Tally") -> "Tally":
-        counts = [self.kernels + other.kernels, self.waits + other.waits, self.doubles + other.doubles]
-        peak = max(self.peak, other.peak)
-        return Tally(*counts, self.copied + other.copied, self.exchanged + other.exchanged, peak)
+        return Tally(
+            self.kernels + other.kernels,
+            self.waits + other.waits,
+            self.doubles + other.doubles,
+            self.copied + other.copied,
+            self.exchanged + other.exchanged,
+            max(self.peak, other.peak),
+        )
 
     @property
     def launches(self) -> int:
