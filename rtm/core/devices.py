@@ -17,3 +17,16 @@ def best_device() -> "torch.device":
     import torch
 
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def allow_tf32(allowed: bool) -> None:
+    """Whether this process's float32 convolutions may use TF32: in training, sampling and latency alike. Products of
+    matrices never do, for mappers and search need float32; metrics switch it off for themselves."""
+    import torch
+
+    torch.backends.cudnn.allow_tf32 = allowed
+
+
+def sent(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
+    """A copy on the device; a GPU takes it from pinned memory when it is there, and nobody waits."""
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)

@@ -25,7 +25,6 @@ def start(use_gpu: bool) -> torch.device:
         dist.init_process_group("nccl" if use_gpu else "gloo", timeout=PATIENCE)
     if not use_gpu:
         return torch.device("cpu")
-    torch.backends.cudnn.allow_tf32 = False  # losses, phi and regularisers need float32
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
     torch.cuda.set_device(device)
     return device

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.core import distributed
+from rtm.core.devices import allow_tf32
 from rtm.core.randomness import seed_of
 from rtm.data.datasets import Images
 
@@ -35,6 +36,7 @@ class Method(ABC):
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.training = setting, setting.experiment.recipe.training
+        allow_tf32(self.training.tf32)
 
     @abstractmethod
     def step(self, step: int) -> dict[str, Tensor | float]:

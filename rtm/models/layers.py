@@ -1,13 +1,14 @@
 """What several networks share: the linear layer, its start, PixelNorm, and full precision under autocast."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Noise = Callable[..., Tensor]  # resolution R, and with StyleGAN2 the layer -> standard normal (batch, 1, R, R)
+# for each of the wanted maps, (resolution R) or with StyleGAN2 (R, layer): standard normal (batch, 1, R, R)
+Noise = Callable[[Sequence[tuple[int, ...]]], Sequence[Tensor]]
 
 _TRUNCATED_STD = 0.8796256610342398  # standard deviation of N(0, 1) cut at +-2
 
@@ -32,6 +33,14 @@ def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | N
 def compile_mapper(mapper: nn.Module) -> None:
     """The block of a recursive mapper: the whole recursion would compile for minutes and run no faster."""
     getattr(mapper, "compile_block", lambda: None)()
+
+
+def compile_part(module: nn.Module, backend: str = "inductor") -> None:
+    """Compile in place for fixed shapes, as one graph.
+
+    All parts share the code object of `Module.__call__`, whose limit of versions is 8 by default. Each has a few: with
+    gradients and without, for the batch and for a chunk of the pool."""
+    module.compile(backend=backend, fullgraph=True, dynamic=False, recompile_limit=128)
 
 
 def parameters(module: nn.Module) -> int:

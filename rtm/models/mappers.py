@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm.core.errors import UserError
-from rtm.models.layers import Linear, full_precision, pixel_norm, truncated_normal_
+from rtm.models.layers import Linear, compile_part, full_precision, pixel_norm, truncated_normal_
 
 _STATE_SEED = 0  # the initial states are constants of the architecture, not of a run
 
@@ -183,7 +183,7 @@ class RTM(nn.Module):
 
     def compile_block(self, backend: str = "inductor") -> None:
         """Compile f in place: seconds, and no slower than the whole recursion, which compiles for minutes."""
-        self.block.compile(backend=backend, fullgraph=True)
+        compile_part(self.block, backend)
 
     def _tokens(self, z: Tensor) -> Tensor:
         z = z.to(self.project.weight.dtype)

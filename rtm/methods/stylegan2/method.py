@@ -21,7 +21,7 @@ from rtm.methods.base import Method, Setting
 from rtm.methods.stylegan2 import losses
 from rtm.methods.stylegan2.augment import Augment, adapt, uniform
 from rtm.models.drawing import classes_of, labels_of, latents, noise_of
-from rtm.models.layers import Noise
+from rtm.models.layers import Noise, compile_part
 from rtm.models.stylegan2.discriminator import Discriminator
 from rtm.models.stylegan2.generator import StyleGenerator, build_generator
 
@@ -55,7 +55,7 @@ class StyleGAN2Method(Method):
         }
         if self.training.compile:
             self.generator.compile_parts()
-            self.discriminator.compile()
+            compile_part(self.discriminator)
         self.p = 0.0  # strength of the augmentations
         self.signs = torch.zeros(2, device=setting.device)  # sum of sign(D(real)) and reals since p was adapted
         self.path_mean = torch.zeros((), device=setting.device)
