@@ -20,8 +20,7 @@ def best_device() -> "torch.device":
 
 
 def allow_tf32(allowed: bool) -> None:
-    """Whether this process's float32 convolutions may use TF32: in training, sampling and latency alike. Products of
-    matrices never do, for mappers and search need float32; metrics switch it off for themselves."""
+    """In float32 convolutions, in training, sampling and latency alike; never in products of matrices nor metrics."""
     import torch
 
     torch.backends.cudnn.allow_tf32 = allowed

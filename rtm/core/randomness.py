@@ -52,13 +52,8 @@ def normals(wanted: Sequence[tuple[int, int]], index: Tensor) -> list[Tensor]:
     """`normal` for each (seed, size) by one draw, as views of one tensor."""
     widths = [4 * -(-size // 4) for _, size in wanted]
     place, keys = _columns(wanted, index.device)
-    rows = max(1, _AT_ONCE // sum(widths))
-    if len(index) <= rows:
-        drawn = _normal(index, place, keys)
-    else:
-        drawn = torch.empty(len(index), sum(widths), device=index.device)
-        for start in range(0, len(index), rows):
-            drawn[start : start + rows] = _normal(index[start : start + rows], place, keys)
+    parts = [_normal(rows, place, keys) for rows in index.split(max(1, _AT_ONCE // sum(widths)))]
+    drawn = parts[0] if len(parts) == 1 else torch.cat(parts)
     return [part[:, :size] for part, (_, size) in zip(drawn.split(widths, 1), wanted, strict=True)]
 
 

@@ -48,6 +48,10 @@ class Method(ABC):
     def seed(self, purpose: str) -> int:
         return seed_of(self.setting.seed, purpose)
 
+    def expect(self, batch: Tensor) -> None:
+        """Have the images of the next step read while a GPU works on this one."""
+        self.setting.images.expect(distributed.share(batch).chunk(self.training.accumulate), self.setting.device)
+
     def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.
 

@@ -32,14 +32,12 @@ def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | N
 
 def compile_mapper(mapper: nn.Module) -> None:
     """The block of a recursive mapper: the whole recursion would compile for minutes and run no faster."""
-    getattr(mapper, "compile_block", lambda: None)()
+    if isinstance(block := getattr(mapper, "block", None), nn.Module):
+        compile_part(block)
 
 
 def compile_part(module: nn.Module, backend: str = "inductor") -> None:
-    """Compile in place for fixed shapes, as one graph.
-
-    All parts share the code object of `Module.__call__`, whose limit of versions is 8 by default. Each has a few: with
-    gradients and without, for the batch and for a chunk of the pool."""
+    """In place, for fixed shapes, as one graph. All parts are versions of one code, which may have 8 by default."""
     module.compile(backend=backend, fullgraph=True, dynamic=False, recompile_limit=128)
 
 

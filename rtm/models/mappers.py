@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm.core.errors import UserError
-from rtm.models.layers import Linear, compile_part, full_precision, pixel_norm, truncated_normal_
+from rtm.models.layers import Linear, full_precision, pixel_norm, truncated_normal_
 
 _STATE_SEED = 0  # the initial states are constants of the architecture, not of a run
 
@@ -180,10 +180,6 @@ class RTM(nn.Module):
                 Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, steps - last)
             Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, last)
             return cast(Tensor, self.readout(Z_H.transpose(0, 1).flatten(1)))  # line 12
-
-    def compile_block(self, backend: str = "inductor") -> None:
-        """Compile f in place: seconds, and no slower than the whole recursion, which compiles for minutes."""
-        compile_part(self.block, backend)
 
     def _tokens(self, z: Tensor) -> Tensor:
         z = z.to(self.project.weight.dtype)

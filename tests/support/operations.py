@@ -11,7 +11,7 @@ class Operations(TorchDispatchMode):
     """Counts what is dispatched in its block, views and allocations aside."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
 
     @property
