@@ -6,13 +6,6 @@ if TYPE_CHECKING:
     import torch
 
 
-def gpu_count() -> int:
-    """How many GPUs this machine, or the job on it, has."""
-    import torch
-
-    return torch.cuda.device_count()
-
-
 def best_device() -> "torch.device":
     import torch
 

@@ -8,6 +8,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from rtm.core.errors import UserError
+
 PATIENCE = timedelta(hours=1)  # the other processes wait while the first one measures
 
 
@@ -26,7 +28,11 @@ def start(use_gpu: bool) -> torch.device:
     if not use_gpu:
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-    torch.cuda.set_device(device)
+    try:
+        torch.cuda.set_device(device)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{device} cannot be used ({reason}); `rtm doctor --gpu` says more.") from None
     return device
 
 

@@ -6,7 +6,7 @@ A test split is the same in test_images.npy and test_labels.npy.
 
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +36,13 @@ class Images:
             self.sha256: str = read_json(meta)[images.name.removesuffix("images.npy") + "sha256"]
         with reading(labels, remedy):
             self.labels: Labels | None = np.load(labels) if labels.exists() else None
-        self._ahead: dict[tuple[int, ...], Future[Tensor]] = {}
 
     def __len__(self) -> int:
         return len(self.pixels)
+
+    @cached_property
+    def _ahead(self) -> dict[tuple[int, ...], Future[Tensor]]:
+        return {}
 
     def expect(self, parts: Iterable[Tensor], device: torch.device) -> None:
         """Begin to read the parts of a later batch in the background, for a GPU."""

@@ -37,8 +37,8 @@ def compile_mapper(mapper: nn.Module) -> None:
 
 
 def compile_part(module: nn.Module, backend: str = "inductor") -> None:
-    """In place, for fixed shapes, as one graph. All parts are versions of one code, which may have 8 by default."""
-    module.compile(backend=backend, fullgraph=True, dynamic=False, recompile_limit=128)
+    """In place, for fixed shapes. All parts are versions of one code, which by default may have 8."""
+    module.compile(backend=backend, dynamic=False, recompile_limit=128)
 
 
 def parameters(module: nn.Module) -> int:
