@@ -8,6 +8,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from rtm.core.errors import UserError
+
 PATIENCE = timedelta(hours=1)  # the other processes wait while the first one measures
 
 
@@ -25,9 +27,12 @@ def start(use_gpu: bool) -> torch.device:
         dist.init_process_group("nccl" if use_gpu else "gloo", timeout=PATIENCE)
     if not use_gpu:
         return torch.device("cpu")
-    torch.backends.cudnn.allow_tf32 = False  # losses, phi and regularisers need float32
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-    torch.cuda.set_device(device)
+    try:
+        torch.cuda.set_device(device)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{device} cannot be used ({reason}); `rtm doctor --gpu` says more.") from None
     return device
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.core import distributed
+from rtm.core.devices import allow_tf32
 from rtm.core.randomness import seed_of
 from rtm.data.datasets import Images
 
@@ -35,6 +36,7 @@ class Method(ABC):
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.training = setting, setting.experiment.recipe.training
+        allow_tf32(self.training.tf32)
 
     @abstractmethod
     def step(self, step: int) -> dict[str, Tensor | float]:
@@ -45,6 +47,10 @@ class Method(ABC):
 
     def seed(self, purpose: str) -> int:
         return seed_of(self.setting.seed, purpose)
+
+    def expect(self, batch: Tensor) -> None:
+        """Have the images of the next step read while a GPU works on this one."""
+        self.setting.images.expect(distributed.share(batch).chunk(self.training.accumulate), self.setting.device)
 
     def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.

@@ -91,12 +91,12 @@ def _cheaply(gpu: Gpu) -> Iterator[None]:
         yield
 
 
-def _draws(gpu: Gpu) -> Callable[[int, Tensor, int], Tensor]:
+def _draws(gpu: Gpu) -> Callable[..., Tensor]:
     draw = randomness._normal
-    replay = gpu.replayed(lambda index, size: draw(0, index, size))
+    replay = gpu.replayed(draw)
 
-    def drawn(seed: int, index: Tensor, size: int) -> Tensor:
-        return draw(seed, index, size) if index.device.type == "cpu" else replay(index, size)
+    def drawn(index: Tensor, *rest: Any) -> Tensor:
+        return (draw if index.device.type == "cpu" else replay)(index, *rest)
 
     return drawn
 

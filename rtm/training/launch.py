@@ -60,6 +60,7 @@ def _launch(processes: int, folder: Path) -> bool:
         max_restarts=0,
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
+        local_addr="127.0.0.1",  # the node's full name may not resolve on the node
         run_id=uuid.uuid4().hex,
     )
     try:
