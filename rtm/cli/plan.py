@@ -7,16 +7,22 @@ from rich.table import Table
 
 from rtm.config import Config
 from rtm.config.loading import pick
-from rtm.plan.estimate import Plan
+from rtm.plan.estimate import Plan, times
 from rtm.plan.plan import Planner
-from rtm.plan.tally import GIB, Tally
+from rtm.plan.tally import GIB
+
+GROUPS = {"decoding": "De-\ncode", "features": "Fea-\ntures", "search": "Se-\narch", "step": "Step"}
 
 
 def show(config: Config, name: str | None, gpu: str | None, gpus: int | None) -> None:
     """One experiment in detail, those of a table, or all."""
     planner, console = Planner(config, gpu, gpus), Console(highlight=False)
     plans = planner.plans(_names(config, planner, name))
-    console.print(_many(plans) if name not in planner.known else _one(plans[0]))
+    if name in planner.known:
+        console.print(_parts(plans[0]))
+        console.print(*_facts(plans[0]), sep="\n", soft_wrap=True)
+    else:
+        console.print(_overview(plans))
     for plan in plans:
         for warning in plan.warnings:
             console.print(f"{plan.experiment.name} {warning}", style="yellow", soft_wrap=True)
@@ -36,59 +42,47 @@ def _blank(title: str) -> Table:
     return table
 
 
-def _many(plans: Sequence[Plan]) -> Table:
-    table = _blank(f"{plans[0].device.title}; hours of one training, and of all in GPU-hours")
+def _overview(plans: Sequence[Plan]) -> Table:
+    """A line for each training, and the sum."""
+    devices = ", ".join(dict.fromkeys(plan.device.title for plan in plans))
+    table = _blank(f"{devices}: hours of one training, where they go, and what it asks for")
     table.add_column("Experiment", overflow="fold")
-    for title in (
-        "GPUs",
-        "Peak\nGiB",
-        "Step\nms",
-        "Round\ns",
-        "De-\ncode",
-        "Fea-\ntures",
-        "Se-\narch",
-        "Step",
-        "Hours",
-        "Asked",
-    ):
+    for title in ("\nGPUs", "Peak\nGiB", "Step\nms", "Round\ns", *GROUPS.values(), "\nHours", "\nAsked"):
         table.add_column(title, justify="right", no_wrap=True)
     for plan in plans:
-        asked = plan.experiment.recipe.resources
         table.add_row(
-            plan.experiment.name, str(plan.world), f"{plan.peak / GIB:.1f}", f"{1e3 * plan.step_seconds:.1f}",
+            plan.experiment.name,
+            str(plan.world),
+            f"{plan.peak / GIB:.1f}",
+            f"{1e3 * plan.step_seconds:.1f}",
             f"{plan.round_seconds:.1f}" if plan.round_seconds else "",
-            *(_percent(plan, group) for group in ("decoding", "features", "search", "step")),
-            f"{plan.hours:.1f}", f"{asked.hours:g}",
-        )  # fmt: skip
-    total, asked_total = sum(plan.gpu_hours for plan in plans), sum(map(_asked, plans))
-    table.add_row("GPU-hours of all", *[""] * 8, f"{total:,.0f}", f"{asked_total:,.0f}", style="bold")
+            *(f"{100 * plan.hours_of[group] / plan.hours:.0f}%" if group in plan.hours_of else "" for group in GROUPS),
+            f"{plan.hours:.1f}",
+            f"{plan.experiment.recipe.resources.hours:g}",
+        )
+    planned, asked = sum(plan.gpu_hours for plan in plans), sum(plan.asked_gpu_hours for plan in plans)
+    table.add_row("GPU-hours of all", *[""] * 8, f"{planned:,.0f}", f"{asked:,.0f}", style="bold")
     return table
 
 
-def _percent(plan: Plan, group: str) -> str:
-    return f"{100 * plan.hours_of[group] / plan.hours:.0f}%" if group in plan.hours_of else ""
-
-
-def _asked(plan: Plan) -> float:
-    asked = plan.experiment.recipe.resources
-    return asked.hours * asked.gpus * len(plan.experiment.seeds)
-
-
-def _one(plan: Plan) -> Table:
-    name, each = plan.experiment.name, "each of " if plan.world > 1 else ""
-    table = _blank(f"{name} on {each}{plan.world} x {plan.device.title}")
+def _parts(plan: Plan) -> Table:
+    """What each kind of step and each part of a round does, and what comes of it in a run."""
+    table = _blank(f"{plan.experiment.name}, one of {plan.world} x {plan.device.title}")
     for title in ("", "Times", "TFLOP", "GB", "Launches", "Waits", "ms", "Hours"):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
-    from rtm.plan.estimate import times
-
     for part, count in times(plan.experiment, plan.rehearsal).items():
-        tally = plan.rehearsal.parts[part]
-        ms = 1e3 * plan.seconds(part)
-        table.add_row(part, f"{count:,.0f}", *_numbers(tally), f"{ms:,.2f}", f"{ms * count / 3.6e6:,.2f}")
+        tally, took = plan.rehearsal.parts[part], plan.seconds(part)
+        numbers = f"{tally.flops / 1e12:,.2f}", f"{tally.bytes / 1e9:,.1f}", f"{tally.launches:,}"
+        waits = f"{tally.waits.total():,}"
+        table.add_row(part, f"{count:,.0f}", *numbers, waits, f"{1e3 * took:,.2f}", f"{took * count / 3600:,.2f}")
     table.add_row("all", *[""] * 6, f"{plan.hours:,.1f}", style="bold")
     return table
 
 
-def _numbers(tally: Tally) -> tuple[str, ...]:
-    counts = tally.launches, tally.waits.total()
-    return f"{tally.flops / 1e12:,.2f}", f"{tally.bytes / 1e9:,.1f}", *(f"{count:,}" for count in counts)
+def _facts(plan: Plan) -> list[str]:
+    asked = plan.experiment.recipe.resources
+    held = ", ".join(f"{name} {size / GIB:.1f}" for name, size in plan.memory.items())
+    return [
+        f"Peak {plan.peak / GIB:.1f} GiB, in a {plan.phase}: {held}.",
+        f"Planned {plan.world} x {plan.hours:.3g} hours; asked for {asked.gpus} x {asked.hours:g}.",
+    ]

@@ -82,6 +82,11 @@ class Plan:
         return self.hours * self.world * len(self.experiment.seeds)
 
     @property
+    def asked_gpu_hours(self) -> float:
+        asked = self.experiment.recipe.resources
+        return asked.hours * asked.gpus * len(self.experiment.seeds)
+
+    @property
     def step_seconds(self) -> float:
         """Of the mean step, rounds apart."""
         return self.hours_of["step"] * 3600 / self.experiment.steps()
@@ -97,10 +102,14 @@ class Plan:
         return max(self.rehearsal.peaks.values())
 
     @property
+    def phase(self) -> str:
+        """Where the peak is: in a step, or in a round."""
+        return max(self.rehearsal.peaks, key=lambda name: self.rehearsal.peaks[name])
+
+    @property
     def memory(self) -> dict[str, int]:
         """The peak, by what holds it."""
-        phase = max(self.rehearsal.peaks, key=lambda name: self.rehearsal.peaks[name])
-        held = {**self.rehearsal.holds, **({"pool": self.rehearsal.pool} if phase == "round" else {})}
+        held = {**self.rehearsal.holds, **({"pool": self.rehearsal.pool} if self.phase == "round" else {})}
         return {**held, "activations": self.peak - sum(held.values())}
 
     @property

@@ -93,10 +93,6 @@ class Gpu(TorchDispatchMode):
 
     # operations
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # nothing is compiled here, and the check would take longer than most operations
-
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -215,7 +211,7 @@ class Gpu(TorchDispatchMode):
         if place is None:
             return None
         if not isinstance(place, FakeTensor):
-            return place.to("cuda")
+            return self._upload(place, {"device": "cuda"})
         if place.dtype != torch.bool:
             return place
         self._wait()

@@ -46,10 +46,10 @@ def rehearse(experiment: Experiment, world: int) -> Rehearsal:
 
 
 @contextmanager
-def rehearsing(experiment: Experiment, world: int) -> Iterator["Rehearsed"]:
+def rehearsing(experiment: Experiment, world: int, compiled: bool = False) -> Iterator["Rehearsed"]:
     """The training of an experiment, ready to step."""
-    short = _shortened(experiment, world)
-    with pretended(world) as gpu, _cheaply(gpu), tempfile.TemporaryDirectory() as folder:
+    short = _shortened(experiment, world, compiled)
+    with pretended(world) as gpu, blank_networks(), _few_draws(gpu), tempfile.TemporaryDirectory() as folder:
         setting = Setting(short, 0, BlankImages(short), Path(folder), distributed.start(use_gpu=True))
         with gpu.scope("start"):
             method = build_method(setting)
@@ -57,10 +57,10 @@ def rehearsing(experiment: Experiment, world: int) -> Iterator["Rehearsed"]:
         yield Rehearsed(experiment, world, gpu, method, run)
 
 
-def _shortened(experiment: Experiment, world: int) -> Experiment:
-    """Uncompiled, with a pool of one chunk for each process and a round in every epoch."""
+def _shortened(experiment: Experiment, world: int, compiled: bool) -> Experiment:
+    """With a pool of one chunk for each process and a round in every epoch."""
     recipe = experiment.recipe
-    changes: dict[str, Any] = {"training": recipe.training.model_copy(update={"compile": False})}
+    changes: dict[str, Any] = {"training": recipe.training.model_copy(update={"compile": compiled})}
     if imle := recipe.imle:
         pool = (imle.chunk * world - 0.5) / experiment.dataset.count
         changes["imle"] = imle.model_copy(update={"pool": pool, "refresh": 1, "probes": None, "adaptive": None})
@@ -68,8 +68,8 @@ def _shortened(experiment: Experiment, world: int) -> Experiment:
 
 
 @contextmanager
-def _cheaply(gpu: Gpu) -> Iterator[None]:
-    """Networks without their files; of all draws of random numbers of one shape, only the first."""
+def blank_networks() -> Iterator[None]:
+    """Frozen networks without their weights files."""
     from torchvision.models import vgg16
 
     from rtm.models.digits import DigitClassifier
@@ -84,21 +84,23 @@ def _cheaply(gpu: Gpu) -> Iterator[None]:
         return DigitClassifier().eval().requires_grad_(False)
 
     with (
-        mock.patch("rtm.core.randomness._normal", _draws(gpu)),
         mock.patch("rtm.models.vgg16.load_vgg16", vgg),
         mock.patch("rtm.methods.imle.perceptual.load_digits_classifier", digits),
     ):
         yield
 
 
-def _draws(gpu: Gpu) -> Callable[..., Tensor]:
+@contextmanager
+def _few_draws(gpu: Gpu) -> Iterator[None]:
+    """Of all draws of random numbers of one shape, only the first is run: half of all operations are such draws."""
     draw = randomness._normal
     replay = gpu.replayed(draw)
 
     def drawn(index: Tensor, *rest: Any) -> Tensor:
         return (draw if index.device.type == "cpu" else replay)(index, *rest)
 
-    return drawn
+    with mock.patch("rtm.core.randomness._normal", drawn):
+        yield
 
 
 class Rehearsed:
@@ -136,6 +138,7 @@ class Rehearsed:
         chunks = math.ceil(imle.pool * n / imle.chunk / self.world)
         improved = min(1.0, (math.log(chunks) + 0.58) / chunks)  # chunk j improves one image in j: the mean over j
         self.gpu.found = lambda mask: math.ceil(len(mask) * improved) if mask.dim() == 1 else 1
+        vars(method.matching)["epsilon"] = 1.0  # found once, by a search that is short beside one round
         self._watch(method.matching)
         with self.gpu.scope("data"):
             _ = method.matching.data_features  # kept for all rounds
