@@ -10,8 +10,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterable
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -91,7 +90,7 @@ class Planner:
             running = {pool.submit(_rehearse, each, self._world(each)): key for key, each in missing.items()}
             for future in as_completed(running):
                 key = running[future]
-                found[key] = _finished(future, missing[key])
+                found[key] = future.result()
                 with suppress(OSError):  # a plan that cannot be kept is made again
                     write_json(_file(key), found[key].to_json())
                 report(len(found))
@@ -145,12 +144,8 @@ def _rehearse(experiment: Experiment, world: int) -> Rehearsal:
     from rtm.plan.rehearsal import rehearse
 
     torch.set_num_threads(1)
-    return rehearse(experiment, world)
-
-
-def _finished(future: "Future[Rehearsal]", experiment: Experiment) -> Rehearsal:
     try:
-        return future.result()
-    except (RuntimeError, NotImplementedError, BrokenProcessPool) as error:
-        first = str(error).strip().split("\n")[0]
-        raise UserError(f"{experiment.name} cannot be rehearsed on a pretended GPU: {first}") from error
+        return rehearse(experiment, world)
+    except Exception as error:  # whatever torch or a class of the user's own may raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(f"{experiment.name} cannot be rehearsed on a pretended GPU: {reason}") from None

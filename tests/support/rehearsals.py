@@ -30,7 +30,10 @@ def _alone(call: Callable[..., T], *given: Any) -> T:
     os.environ.pop("LD_PRELOAD", None)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    return call(*given)
+    try:
+        return call(*given)
+    except Exception as error:  # some of torch's cannot be sent to another process
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None
 
 
 Cost = tuple[float, int, int]  # FLOPs, bytes, launches

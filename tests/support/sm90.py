@@ -62,7 +62,7 @@ def compiling() -> Iterator[list[str]]:
 
     def compiled(graph: Any, inputs: Any, **options: Any) -> Any:
         with _disable_current_modes():
-            return whole(graph, inputs, inner_compile=part, **options)
+            return whole(graph, inputs, inner_compile=cast(Any, part), **options)
 
     compile_module = torch.nn.Module.compile
 
