@@ -20,12 +20,12 @@ def show(config: Config, name: str | None, gpu: str | None, gpus: int | None) ->
     plans = planner.plans(_names(config, planner, name))
     if name in planner.known:
         console.print(_parts(plans[0]))
-        console.print(*_facts(plans[0]), sep="\n", soft_wrap=True)
+        console.print(*_facts(plans[0]), sep="\n")
     else:
         console.print(_overview(plans))
     for plan in plans:
         for warning in plan.warnings:
-            console.print(f"{plan.experiment.name} {warning}", style="yellow", soft_wrap=True)
+            console.print(f"{plan.experiment.name} {warning}", style="yellow")
 
 
 def _names(config: Config, planner: Planner, name: str | None) -> Iterable[str]:

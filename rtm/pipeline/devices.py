@@ -9,6 +9,7 @@ from pathlib import Path
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.lineage.environment import driver
+from rtm.pipeline.slurm import node_count
 
 OLDEST_DRIVER = {12: "525.60.13", 13: "580.65.06"}  # that runs programs of a CUDA version, on Linux
 
@@ -48,8 +49,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def check_devices(name: str, needed: Resources, target: Path) -> bool:
-    """Return whether to train on GPUs; an error if this machine has too few."""
-    if needed.gpus and (found := usable_gpus()) < needed.gpus:
+    """Return whether to train on GPUs; an error if this machine has too few of them, or of its node's share."""
+    if needed.gpus and (found := usable_gpus()) < needed.gpus // node_count():
         wanted = f"{name} needs {needed.gpus} {needed.gpu_model} GPUs for about {needed.hours:g} hours"
         if problem := unusable():
             raise UserError(f"{wanted}. {problem}")

@@ -5,13 +5,12 @@ kernels take, or what the CPU needs to launch them, whichever is longer; copies 
 them would overlap. Nothing is fused: where a recipe is compiled, fewer bytes move and fewer kernels are launched.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
 from rtm.config import Experiment
 from rtm.config.devices import Device
-from rtm.plan.tally import GIB, Rehearsal, Tally
+from rtm.plan.tally import GIB, Rehearsal, Tally, round_count
 
 OVERHEAD = 1.5 * GIB  # CUDA's context, workspaces of libraries, gaps between blocks
 FACTOR = 2.0  # by so much may what is asked for and what is planned differ
@@ -41,12 +40,6 @@ def _rounds(experiment: Experiment, rehearsal: Rehearsal) -> dict[str, float]:
     rounds = float(round_count(experiment))
     chunks = rounds * rehearsal.chunks
     return {"decode": chunks, "features": chunks, "search": chunks, "begin": rounds, "data": 1.0}
-
-
-def round_count(experiment: Experiment) -> int:
-    imle, training = experiment.recipe.imle, experiment.recipe.training
-    assert imle is not None
-    return math.ceil(experiment.steps() * training.batch / experiment.dataset.count / imle.refresh)
 
 
 @dataclass(frozen=True)

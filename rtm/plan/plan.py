@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,14 @@ from rtm.lineage.receipts import Ledger
 from rtm.pipeline.graph import jobs
 from rtm.plan.driver import preloaded
 from rtm.plan.estimate import Plan
-from rtm.plan.tally import Rehearsal
+from rtm.plan.tally import Rehearsal, chunk_count
 
 KEPT = Path(".snakemake/rtm/plan")
 # what a training's cost does not depend on
 FREE_OF_COST = {
-    "training": {"epochs", "steps", "lr", "betas", "weight_decay", "warmup", "decay", "decay_epochs", "ema", "compile",
-                 "save_every", "grid_every", "watch"},
-    "imle": {"refresh", "perturb", "mse", "stagger"},
+    "training": {"epochs", "steps", "lr", "betas", "weight_decay", "warmup", "decay", "decay_epochs", "ema", "ema_ramp",
+                 "compile", "save_every", "grid_every", "watch"},
+    "imle": {"pool", "refresh", "stagger", "perturb", "mse"},  # the number of chunks is what counts
     "stylegan2": {"ema_kimg", "ema_ramp", "select", "select_every", "select_protocol"},
 }  # fmt: skip
 
@@ -77,7 +78,8 @@ class Planner:
 
     def _key(self, experiment: Experiment) -> str:
         job = self._jobs[f"train/{experiment.name}/seed{experiment.seeds[0]}"]
-        sizes = [_costly(experiment), self._world(experiment), self._ledger.parts(job)["code"], _own_code()]
+        world, code = self._world(experiment), [self._ledger.parts(job)["code"], _own_code(), version("torch")]
+        sizes = [_costly(experiment), world, chunk_count(experiment, world), code]
         return hashlib.sha256(json.dumps(sizes, sort_keys=True).encode()).hexdigest()[:32]
 
     def _rehearsed(self, missing: dict[str, Experiment]) -> dict[str, Rehearsal]:
@@ -114,7 +116,8 @@ def _costly(experiment: Experiment) -> dict[str, Any]:
 
 
 def _own_code() -> str:
-    texts = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    """Of the modules that a rehearsal is made by."""
+    texts = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("pretend", "rehearsal", "tally")]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
 

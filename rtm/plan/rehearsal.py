@@ -23,7 +23,7 @@ from rtm.data.datasets import Images
 from rtm.methods.base import Method, Setting
 from rtm.methods.registry import build_method
 from rtm.plan.pretend import Gpu, pretended
-from rtm.plan.tally import Rehearsal, Tally
+from rtm.plan.tally import Rehearsal, Tally, chunk_count
 from rtm.training.loop import Run
 
 PARTS = ("decode", "features", "search")  # of a matching round
@@ -135,7 +135,7 @@ class Rehearsed:
         assert imle is not None
         n = method.matching.n
         epoch = math.ceil(n / training.batch)
-        chunks = math.ceil(imle.pool * n / imle.chunk / self.world)
+        chunks = chunk_count(self.experiment, self.world)
         improved = min(1.0, (math.log(chunks) + 0.58) / chunks)  # chunk j improves one image in j: the mean over j
         self.gpu.found = lambda mask: math.ceil(len(mask) * improved) if mask.dim() == 1 else 1
         vars(method.matching)["epsilon"] = 1.0  # found once, by a search that is short beside one round

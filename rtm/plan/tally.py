@@ -1,8 +1,11 @@
 """What was counted on a pretended GPU."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
+
+from rtm.config import Experiment
 
 GIB = 2**30
 
@@ -63,6 +66,23 @@ class Tally:
         kernels = Counter({(precision, flops, size): count for precision, flops, size, count in saved["kernels"]})
         rest = {name: saved[name] for name in ("copied", "exchanged", "peak")}
         return cls(kernels, Counter(saved["waits"]), Counter(saved["doubles"]), **rest)
+
+
+def chunk_count(experiment: Experiment, world: int) -> int:
+    """The chunks of the pool that each of `world` processes decodes in a matching round; 0 without rounds."""
+    imle = experiment.recipe.imle
+    if imle is None:
+        return 0
+    parts = imle.refresh if getattr(imle, "stagger", False) else 1
+    return math.ceil(imle.pool * experiment.dataset.count / parts / imle.chunk / world)
+
+
+def round_count(experiment: Experiment) -> int:
+    """The matching rounds of a run: one in `refresh` epochs, or, staggered, a smaller one in each."""
+    imle, training = experiment.recipe.imle, experiment.recipe.training
+    assert imle is not None
+    epochs = experiment.steps() * training.batch / experiment.dataset.count
+    return math.ceil(epochs / (1 if getattr(imle, "stagger", False) else imle.refresh))
 
 
 @dataclass(frozen=True)

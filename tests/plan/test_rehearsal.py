@@ -79,7 +79,7 @@ def measured_rise(experiment: Experiment, folder: Path) -> int:
         run.method.step(0)
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
             run.method.step(1)
-    events = profiler.profiler.kineto_results.events()  # type: ignore[union-attr]
+    events = profiler.profiler.kineto_results.events()
     now = most = 0
     for event in sorted((e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()):
         now += event.nbytes()
