@@ -31,10 +31,8 @@ def keys_of(seed: int) -> list[int]:
 
 
 def philox(even: Tensor, odd: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """The words 0, 2 and the words 1, 3 for counters given in the same way, 32 bits in int64; keys are (10, 2, ...).
-
-    Two words share one operation: on a GPU, launches cost more than the numbers. int64 wraps around, so a product
-    keeps all of its 64 bits; odd words keep those above their 32 until they are used."""
+    """Words 0, 2 and words 1, 3 of counters to those of the result, 32 bits in int64; keys are (10, 2, ...). Two words
+    share an operation: a GPU's launches cost more than numbers. int64 wraps around, so products keep all 64 bits."""
     for key in keys:
         product = torch.empty_like(even)
         torch.mul(even[0], _MULTIPLIERS[0], out=product[1])

@@ -14,6 +14,7 @@ from rtm.core import distributed
 from rtm.core.devices import allow_tf32
 from rtm.core.randomness import seed_of
 from rtm.data.datasets import Images
+from rtm.data.sampler import batch_of
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,12 @@ class Method(ABC):
     def seed(self, purpose: str) -> int:
         return seed_of(self.setting.seed, purpose)
 
-    def expect(self, batch: Tensor) -> None:
-        """Have the images of the next step read while a GPU works on this one."""
-        self.setting.images.expect(distributed.share(batch).chunk(self.training.accumulate), self.setting.device)
+    def batch(self, step: int) -> Tensor:
+        """Indices of a step's images; those of the next step are read while a GPU works on this one."""
+        size, images = self.training.batch, self.setting.images
+        now, after = (batch_of(self.setting.seed, which, size, len(images)) for which in (step, step + 1))
+        images.expect(distributed.share(after).chunk(self.training.accumulate), self.setting.device)
+        return now
 
     def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.

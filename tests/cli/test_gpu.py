@@ -69,7 +69,7 @@ def test_a_failure_is_a_finding() -> None:
 
 
 def test_a_missing_compiler_or_header_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(gpu.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path)})
     assert "Python.h is missing" in gpu._toolkit().advice
-    monkeypatch.setattr(gpu.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     assert "no C compiler" in gpu._toolkit().advice

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from rtm.core import distributed
 from rtm.core.devices import sent
 from rtm.core.randomness import normal
-from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
 from rtm.methods.imle.matching import Matching
 from rtm.methods.imle.perceptual import Embedding, distance, load_maps
@@ -55,9 +54,7 @@ class ImleMethod(Method):
         if epoch != self.epoch:
             self._start_epoch(epoch)
         self._set_lr(step)
-        batch = batch_of(self.setting.seed, step, self.training.batch, self.n)
-        self.expect(batch_of(self.setting.seed, step + 1, self.training.batch, self.n))
-        loss = self.descend("generator", lambda part, n: self._losses(part).sum() / n, batch)
+        loss = self.descend("generator", lambda part, n: self._losses(part).sum() / n, self.batch(step))
         return {"loss": loss, "lr": self.optimizers["generator"].param_groups[0]["lr"], **self.numbers}
 
     def ema_decay(self, step: int) -> float:

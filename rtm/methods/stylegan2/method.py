@@ -17,7 +17,6 @@ from rtm.core import distributed
 from rtm.core.devices import sent
 from rtm.core.errors import UserError
 from rtm.core.randomness import normal
-from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
 from rtm.methods.stylegan2 import losses
 from rtm.methods.stylegan2.augment import Augment, adapt, uniform
@@ -64,10 +63,8 @@ class StyleGAN2Method(Method):
         self.numbers: dict[str, Tensor | float] = {"p": self.p} if self.gan.ada else {}  # the last ones, for the log
 
     def step(self, step: int) -> dict[str, Tensor | float]:
-        batch, images = self.training.batch, len(self.setting.images)
+        batch, reals = self.training.batch, self.batch(step)
         number = torch.arange(batch) + step * batch
-        reals = batch_of(self.setting.seed, step, batch, images)
-        self.expect(batch_of(self.setting.seed, step + 1, batch, images))
         self.numbers["loss"] = self._update("generator", self._generator_loss, number)
         if self.gan.path_length and step % self.gan.path_every == 0:
             self.numbers["path"] = self._update("generator", self._path_loss, number[: batch // 2])
