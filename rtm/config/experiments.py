@@ -194,7 +194,8 @@ class Training(Strict):
     decay_epochs: Count | None = None  # ... every decay_epochs epochs
     ema: Fraction = 0.9999
     accumulate: Count = 1
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"  # of decoder, synthesis and discriminator
+    tf32: bool = True  # on a GPU, float32 convolutions round their inputs to 10 bits; never mappers, search and metrics
     compile: bool = False
     save_every: Count  # steps between saves of the state
     grid_every: Count  # steps between sample grids

@@ -25,7 +25,7 @@ from rtm.training.unfinished import note
 def train(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, device: torch.device) -> None:
     """The part of one process; the first one locks, saves and writes the receipt for all."""
     setting = Setting(
-        experiment, seed, Images(layout.images(experiment.dataset_name)), _weights(layout, experiment), device
+        experiment, seed, Images(layout.images(experiment.dataset_name)), weights_of(layout, experiment), device
     )
     if distributed.rank() != 0:
         Run(build_method(setting), setting, layout.run(experiment.name, Ledger().fingerprint(job))).train()
@@ -51,7 +51,7 @@ def _last_save(folder: Path) -> int:
     return max((file.stat().st_size for file in saved_states(folder) if file.exists()), default=0)
 
 
-def _weights(layout: Layout, experiment: Experiment) -> Path | None:
+def weights_of(layout: Layout, experiment: Experiment) -> Path | None:
     imle = experiment.recipe.imle
     return layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
 
