@@ -22,7 +22,7 @@ class Finding:
 
 
 def examine(config: Config) -> list[Finding]:
-    checks: list[Callable[[], Finding]] = [_gpu, _faiss, lambda: _weights(config), lambda: _data(config)]
+    checks: list[Callable[[], Finding]] = [_gpu, lambda: _weights(config), lambda: _data(config)]
     return [check() for check in [*checks, _latex, _slurm, _dvc_remote]]
 
 
@@ -40,13 +40,6 @@ def _gpu() -> Finding:
     if count:
         return Finding("GPU", True, f"{count} x {torch.cuda.get_device_name()}, torch {torch.__version__}")
     return Finding("GPU", False, "none; the demo runs on the CPU, submit the rest with `snakemake --profile slurm`")
-
-
-def _faiss() -> Finding:
-    import faiss
-
-    gpus = faiss.get_num_gpus() if hasattr(faiss, "get_num_gpus") else 0
-    return Finding("faiss", True, f"{faiss.__version__}, {'on the GPU' if gpus else 'on the CPU'}")
 
 
 def _weights(config: Config) -> Finding:

@@ -99,9 +99,7 @@ def _join(config: Config, layout: Layout, experiment: Experiment, seed: int, job
 
 
 def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, device: torch.device) -> None:
-    setting = Setting(
-        experiment, seed, Images(layout.images(experiment.dataset_name)), _weights(layout, experiment), device
-    )
+    setting = setting_of(layout, experiment, seed, device)
     if distributed.rank() != 0:  # the first process locks, saves and writes the receipt for all
         Run(build_method(setting), setting, layout.run(experiment.name, Ledger().fingerprint(job))).train()
         return
@@ -126,9 +124,10 @@ def _last_save(folder: Path) -> int:
     return max((file.stat().st_size for file in saved_states(folder) if file.exists()), default=0)
 
 
-def _weights(layout: Layout, experiment: Experiment) -> Path | None:
+def setting_of(layout: Layout, experiment: Experiment, seed: int, device: torch.device) -> Setting:
     imle = experiment.recipe.imle
-    return layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
+    weights = layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
+    return Setting(experiment, seed, Images(layout.images(experiment.dataset_name)), weights, device)
 
 
 def _described(experiment: Experiment, seed: int, fingerprint: str, data: str) -> dict[str, Any]:
