@@ -53,6 +53,7 @@ class Dataset(Strict):
     kind: Literal["digits", "cifar10", "images"]  # embedded; CIFAR's batches; a folder or archive of images
     resolution: Count
     count: Count
+    first: Annotated[int, Field(ge=0)] = 0  # the number of its first image in the source; only of kind digits
     classes: Annotated[int, Field(ge=0)] = 0
     folders: tuple[str, ...] = ()  # the folders with its images, if a source holds others too
     crop: bool = False  # to the square in the middle, before the resize
@@ -67,6 +68,8 @@ class Dataset(Strict):
     def _has_a_test_split(self) -> "Dataset":
         if self.test and self.kind != "cifar10":
             raise ValueError("only kind cifar10 can have test: its archive has a test split")
+        if self.first and self.kind != "digits":
+            raise ValueError("only kind digits can have first; name the files of the others with folders")
         return self
 
 
@@ -342,6 +345,7 @@ class Protocol(Strict):
     strict: bool  # a ball's border is outside: `<`, not `<=`
     splits: Count  # of the Inception Score
     samples: dict[Name, Count]  # dataset: number of generated images; "default" for all others
+    reference: dict[Name, Name] = {}  # dataset: another to compare with, of images that were not trained on
     pr_samples: Count | None = None
 
     @model_validator(mode="after")
@@ -349,6 +353,9 @@ class Protocol(Strict):
         if "default" not in self.samples:
             raise ValueError("samples needs a default for the datasets that it does not name")
         return self
+
+    def compared(self, dataset: str) -> str:
+        return self.reference.get(dataset, dataset)
 
     def required(self, dataset: str) -> int:
         return self.samples.get(dataset, self.samples["default"])

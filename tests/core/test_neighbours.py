@@ -136,3 +136,19 @@ def test_no_block_is_as_large_as_the_whole_matrix(monkeypatch: pytest.MonkeyPatc
     data, pool = features(6, 50, 5000)
     match = stream(StreamingMatch(data, 0.1), pool, 5000)
     assert match._buffer.numel() == 50 * 256
+
+
+@pytest.mark.parametrize("spread", [1e-2, 1e-4, 1e-6])
+def test_a_pool_of_nearly_equal_samples_is_searched_to_the_last_bits(spread: float) -> None:
+    """As of a generator that has not learned yet: what the product cannot tell apart differs by less than its bound."""
+    generator = torch.Generator().manual_seed(12)
+    data = F.normalize(torch.randn(120, 64, generator=generator))
+    data[:12] = F.normalize(data[:12] + 3)  # a tenth is rare: far from everything
+    pool = F.normalize(torch.ones(1, 64) + spread * torch.randn(800, 64, generator=generator))
+    epsilon = float(distances(data, pool).amin(0).quantile(0.4))
+    rejected, _, best = brute_force(data, pool, epsilon)
+    match = stream(StreamingMatch(data, epsilon), pool, 100)
+    index, found = match.result()
+    assert match.rejected == rejected.sum() and not rejected[index].any()
+    torch.testing.assert_close(found, distances(data, pool).gather(1, index[:, None])[:, 0], rtol=1e-12, atol=0)
+    assert (found**2 - best**2).max() < 1e-4 and (found >= best - 1e-12).all()

@@ -68,10 +68,16 @@ def pool_distances(imle: ImleMethod) -> Tensor:
     return torch.cdist(data.double(), pool.double())
 
 
+def with_radius(imle: ImleMethod, epsilon: float) -> ImleMethod:
+    """A radius in the distance itself, whatever the spacing of the data."""
+    imle.matching.__dict__["epsilon"] = epsilon
+    return imle
+
+
 def test_a_round_is_rejection_then_the_nearest_survivor(tmp_path: Path) -> None:
     distances = pool_distances(method(tmp_path, pool=4.0))
     epsilon = float(distances.amin(0).quantile(0.3))  # rejects a third
-    imle = method(tmp_path, pool=4.0, epsilon=epsilon)
+    imle = with_radius(method(tmp_path, pool=4.0), epsilon)
     imle._start_epoch(0)
     rejected = distances.amin(0) < epsilon
     expected = distances.masked_fill(rejected, math.inf)
@@ -98,10 +104,9 @@ def test_the_radius_is_a_multiple_of_the_spacing_of_the_data(tmp_path: Path) -> 
 
 def test_the_gap_is_that_of_matched_samples_and_the_pool(tmp_path: Path) -> None:
     """The two-sample Kolmogorov-Smirnov distance of nearest-data distances, against scipy and the whole matrix."""
-    imle = method(tmp_path, pool=4.0, epsilon=1.0)
-    distances = pool_distances(imle)
-    imle._start_epoch(0)
-    observed = distances.amin(0)
+    imle = method(tmp_path, pool=4.0)
+    observed = pool_distances(imle).amin(0)
+    with_radius(imle, float(observed.quantile(0.3)))._start_epoch(0)
     expected = ks_2samp(observed[imle.matched], observed)
     assert imle.numbers["matched_gap"] == pytest.approx(expected.statistic, abs=1e-6)
     assert 0 < imle.numbers["rejected"] < 1
