@@ -192,7 +192,8 @@ class _Builder:
     def protocol(self, name: str, dataset: str) -> dict[str, Any]:
         """The values of a protocol for a dataset."""
         protocol = self.config.params.protocols[name]
-        return protocol.model_dump(mode="json", exclude={"title", "reference"}) | {"samples": protocol.required(dataset)}
+        read = protocol.model_dump(mode="json", exclude={"title", "reference"})
+        return read | {"samples": protocol.required(dataset)}
 
     def reference(self, dataset: str, protocol: str) -> Job:
         values = self.config.params.protocols[protocol]
