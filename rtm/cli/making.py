@@ -60,7 +60,7 @@ def train(arguments: Arguments) -> None:
 def pilot(arguments: Arguments) -> None:
     """Try rejection radii in short trainings, and name the one to write into params/recipes.yaml."""
     from rtm.core.devices import best_device
-    from rtm.training.launch import setting_of
+    from rtm.training.assembly import setting_of
     from rtm.training.pilot import pilot as try_radii
 
     context = Context(arguments)
