@@ -36,8 +36,8 @@ def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> str:
     mapper = copy.deepcopy(read["mappers"]["mappers"][entry["mapper"]])
     decoder = copy.deepcopy(read["decoders"]["decoders"][recipe["decoder"]])
     for change in changes:
-        path, value = change.split("=", 1)
-        section, key = path.split(".")
+        place, value = change.split("=", 1)
+        section, key = place.split(".")
         {"mapper": mapper, "decoder": decoder}.get(section, recipe.get(section))[key] = yaml.safe_load(value)
     recipe["decoder"] = variant
     read["decoders"]["decoders"][variant] = decoder
