@@ -15,7 +15,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = copied(tmp_path_factory.mktemp("demo"))
     entries, recipes = folder / "params/demo.yaml", folder / "params/recipes.yaml"
     entries.write_text(entries.read_text().replace("seeds: [0, 1, 2]", "seeds: [0, 1]"))
-    recipes.write_text(recipes.read_text().replace("epochs: 160\n", "epochs: 2\n"))
+    recipes.write_text(recipes.read_text().replace("epochs: 200\n", "epochs: 2\n"))
     return folder, run(folder, "rtm", "demo", "--cores", "2")
 
 

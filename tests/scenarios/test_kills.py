@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, folder / name)
     for file, old, new in (
         ("demo", "seeds: [0, 1, 2]", "seeds: [0]"),
-        ("recipes", "epochs: 160\n", "epochs: 8\n"),
+        ("recipes", "epochs: 200\n", "epochs: 8\n"),
         ("recipes", "save_every: 1000\n", "save_every: 4\n"),
     ):
         path = folder / f"params/{file}.yaml"
