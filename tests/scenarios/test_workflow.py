@@ -363,7 +363,8 @@ def test_data_is_what_dvc_records(tmp_path: Path) -> None:
     for path in ("data.dvc", ".dvc/config"):
         write(tmp_path / path, (ROOT / path).read_text())
     config = load("demo", ROOT / "params")
-    prepare("digits", config.params.datasets["digits"], tmp_path / "data/digits/images.npy")
+    for name in ("digits", "digits500", "digits_rest"):
+        prepare(name, config.params.datasets[name], tmp_path / f"data/{name}/images.npy")
     repository = Repository(tmp_path)
     repository.run("git", "init", "-q")
     repository.run("dvc", "commit", "-q", "-f", "data.dvc")
