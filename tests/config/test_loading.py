@@ -80,7 +80,7 @@ MISTAKES = [  # file, text, replacement, parts of the message
     ("protocols.yaml", "splits: 10", "splits: 500000", ["protocol paper has 500000 splits"]),
     ("protocols.yaml", "default: 1797}", "digits: 1797}", ["protocols.digits", "needs a default"]),
     ("protocols.yaml", "digits500: digits_rest", "digits500: digits_left", ["'digits_left'", "not a dataset"]),
-    ("datasets.yaml", "resize: bilinear", "resize: bilinear\n    first: 3", ["only kind digits can have first"]),
+    ("datasets.yaml", "resize: bilinear", "resize: bilinear\n      first: 3", ["only kind digits can have first"]),
     ("decoders.yaml", "{1: 1, 4: 3, 8: 6, 16: 6, 32: 6}", "{}", ["cifar10.blocks", "at least 1"]),
     ("mappers.yaml", "mappers:", "- mappers:", ["mappers.yaml: write names with their values"]),
     ("scales.yaml", "  demo:\n", "  demo:\n  other:\n", ["scales.yaml: scales.demo", "got None"]),
