@@ -36,8 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, folder / name)
     for file, old, new in (
         ("demo", "seeds: [0, 1, 2]", "seeds: [0]"),
-        ("recipes", "epochs: 16\n", "epochs: 4\n"),
-        ("recipes", "save_every: 200\n", "save_every: 4\n"),
+        ("recipes", "epochs: 200\n", "epochs: 8\n"),
+        ("recipes", "save_every: 1000\n", "save_every: 4\n"),
     ):
         path = folder / f"params/{file}.yaml"
         assert old in path.read_text()
