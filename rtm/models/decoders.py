@@ -107,7 +107,7 @@ class Decoder(nn.Module):
         noise_max_resolution: int = 256,
         noise_std: float = 0.0,  # of the initial noise weights: 0 starts without any
         norm_eps: float = 1e-2,  # of the instance normalisation, as in RS-IMLE
-        channels: int = 3,
+        channels: int = 3,  # 1: grey images, whose one channel is given three times
     ) -> None:
         super().__init__()
         self.stages = sorted(blocks)
@@ -134,7 +134,7 @@ class Decoder(nn.Module):
         x = self.constant.expand(len(w), -1, -1, -1)
         for resolution, layer in zip(self.resolutions, self.layers, strict=True):
             x = layer(x, w, maps.get(resolution))
-        return cast(Tensor, self.to_image(x) * self.gain + self.bias)
+        return cast(Tensor, self.to_image(x) * self.gain + self.bias).expand(-1, 3, -1, -1)
 
 
 def _initialise(branch: nn.Module, blocks: int) -> None:

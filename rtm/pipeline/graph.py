@@ -193,12 +193,13 @@ class _Builder:
     def protocol(self, name: str, dataset: str) -> dict[str, Any]:
         """The values of a protocol for a dataset."""
         protocol = self.config.params.protocols[name]
-        return protocol.model_dump(mode="json", exclude={"title"}) | {"samples": protocol.required(dataset)}
+        read = protocol.model_dump(mode="json", exclude={"title", "reference"})
+        return read | {"samples": protocol.required(dataset)}
 
     def reference(self, dataset: str, protocol: str) -> Job:
         values = self.config.params.protocols[protocol]
         read = values.model_dump(mode="json", include={"extractor", "pr_extractor", "resize"})
-        inputs = [self.dataset(dataset), *self.networks(protocol)]
+        inputs = [self.dataset(values.compared(dataset)), *self.networks(protocol)]
         outputs = [self.layout.reference(dataset, protocol)]
         subject = Subject(dataset=dataset, protocol=protocol)
         entries, digits = ("rtm.metrics.evaluate:write_reference",), values.extractor == "digit_classifier"

@@ -13,7 +13,7 @@ from rtm.core import distributed
 from rtm.core.devices import sent
 from rtm.core.randomness import normal
 from rtm.methods.base import Method, Setting
-from rtm.methods.imle.matching import Matching
+from rtm.methods.imle.matching import Matching, gap
 from rtm.methods.imle.perceptual import Embedding, distance, load_maps
 from rtm.models.drawing import latents, noise_of
 from rtm.models.generator import Generator, build_generator
@@ -58,7 +58,7 @@ class ImleMethod(Method):
         return {"loss": loss, "lr": self.optimizers["generator"].param_groups[0]["lr"], **self.numbers}
 
     def ema_decay(self, step: int) -> float:
-        return self.training.ema
+        return min(self.training.ema, (1 + step) / (self.training.ema_ramp + step))
 
     STATE = ("epoch", "rounds", "matched", "age", "thresholds", "numbers")
 
@@ -104,7 +104,8 @@ class ImleMethod(Method):
             self.thresholds[due] = (1 - adaptive.change) * losses[due]
         if due.any():
             self._match(due)
-            self.age[due] = 0
+            first = self.rounds == 1 and self.imle.stagger  # from then on a part of the images is due in each epoch
+            self.age[due] = torch.arange(self.n) % self.imle.refresh if first else 0
         self.epoch = epoch
 
     @torch.no_grad()
@@ -124,14 +125,13 @@ class ImleMethod(Method):
         self._place_latents()
         self.numbers = {
             "rounds": self.rounds,
-            "epsilon": found.epsilon,
+            "epsilon": self.matching.epsilon,
             "rejected": found.rejected,
+            "matched_gap": gap(found.matched[due], found.prior),  # 0: trained on what is seen at test time
             "match_mean": float(found.distances[due].mean()),
             "match_max": float(found.distances[due].max()),
             "distinct_matches": len(self.matched.unique()) / self.n,
         }
-        if found.recall is not None:
-            self.numbers["search_recall"] = found.recall
         if self.imle.adaptive:
             self.numbers["due"] = float(due.float().mean())
 
