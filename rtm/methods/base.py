@@ -14,7 +14,7 @@ from rtm.core import distributed
 from rtm.core.devices import allow_tf32
 from rtm.core.randomness import seed_of
 from rtm.data.datasets import Images
-from rtm.data.sampler import batch_of
+from rtm.data.sampler import expecting
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,9 @@ class Method(ABC):
         return seed_of(self.setting.seed, purpose)
 
     def batch(self, step: int) -> Tensor:
-        """Indices of a step's images; those of the next step are read while a GPU works on this one."""
-        size, images = self.training.batch, self.setting.images
-        now, after = (batch_of(self.setting.seed, which, size, len(images)) for which in (step, step + 1))
-        images.expect(distributed.share(after).chunk(self.training.accumulate), self.setting.device)
-        return now
+        """Indices of the step's images; those of the next step are read meanwhile."""
+        given, training = self.setting, self.training
+        return expecting(given.images, given.seed, step, training.batch, training.accumulate, given.device)
 
     def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.

@@ -128,8 +128,8 @@ class Decoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
 
     def forward(self, w: Tensor, noise: Sequence[Tensor] = ()) -> Tensor:
-        """Images for w (batch, dim); `noise` has one map for each of `noise_resolutions`, shared by the blocks of a
-        stage, or none. They are drawn outside: a compiler cannot take the random numbers in."""
+        """Images for w (batch, dim); `noise` is empty or has a map, drawn outside of what is compiled, for each of
+        `noise_resolutions`, shared by the blocks of a stage."""
         maps = dict(zip(self.noise_resolutions, noise, strict=True)) if noise else {}
         x = self.constant.expand(len(w), -1, -1, -1)
         for resolution, layer in zip(self.resolutions, self.layers, strict=True):

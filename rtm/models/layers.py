@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# for each of the wanted maps, (resolution R) or with StyleGAN2 (R, layer): standard normal (batch, 1, R, R)
-Noise = Callable[[Sequence[tuple[int, ...]]], Sequence[Tensor]]
+Noise = Callable[[Sequence[tuple[int, ...]]], Sequence[Tensor]]  # for (R,) or (R, layer): normal (batch, 1, R, R)
 
 _TRUNCATED_STD = 0.8796256610342398  # standard deviation of N(0, 1) cut at +-2
 

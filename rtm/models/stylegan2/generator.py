@@ -133,8 +133,8 @@ class Synthesis(nn.Module):
         drawn = iter(noise(wanted) if noise else [None] * len(wanted))
         x, image = self.constant.expand(len(ws), -1, -1, -1), None
         for index, stage in enumerate(stages):
-            maps = [next(drawn) for _ in stage.layers]
-            x, image = stage(x, image, styles[max(2 * index - 1, 0) : 2 * index + 2], maps)
+            w, maps = styles[max(2 * index - 1, 0) : 2 * index + 2], [next(drawn) for _ in stage.layers]
+            x, image = stage(x, image, w, maps)
         return cast(Tensor, image)
 
 
