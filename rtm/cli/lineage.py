@@ -102,8 +102,8 @@ def check() -> None:
     problems = [f"{path}: no job of params/ writes this receipt" for path in _receipts(folders) if path not in known]
     signed = [job for job in graph.values() if job.receipt in known and job.receipt.exists() and not job.temporary]
     for job in signed:
-        problems += [f"{job.id}: {told}" for told in _untrue(ledger, job)]
-    problems += [told for folder in sorted(folders) for told in _damaged(folder / "code")]
+        problems += [f"{job.id}: {problem}" for problem in _untrue(ledger, job)]
+    problems += [problem for folder in sorted(folders) for problem in _damaged(folder / "code")]
     try:
         read_lines()
     except UserError as unreadable:

@@ -249,7 +249,7 @@ class Plan:
         total = sum(map(hours_of, stale.values()))
         return "\n".join(
             [
-                f"{len(stale)} finished trainings ({total:,.1f} GPU-hours) would run again:",
+                f"Finished trainings would run again: {len(stale)}, {total:,.1f} GPU-hours.",
                 *lines,
                 f"After a refactoring that keeps the results: `rtm lineage accept {job.id} --reason '...'`.",
                 "To use results that were made elsewhere or earlier: `rtm store pull`, then try again.",
