@@ -54,7 +54,7 @@ class Method(ABC):
         size = experiment.recipe.dim * (2 if classes_of(experiment) else 1)  # a mapper with labels sees them beside z
         with torch.compiler.set_stance("force_eager"):  # one batch of another size is no reason to compile
             z = latents(seed_of("styles"), torch.arange(64, device=self.setting.device), size)
-            return cast(Tensor, self.generator.mapper(z))
+            return cast(Tensor, cast(nn.Module, self.generator.mapper)(z))
 
     def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.

@@ -16,10 +16,10 @@ class Generator(nn.Module):
         self.mapper, self.decoder = mapper, decoder
 
     def forward(
-        self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, H: int | None = None
+        self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, **depth: float | Tensor
     ) -> Tensor:
-        w = self.mapper(z) if H is None else self.mapper(z, H=H)
-        images: Tensor = self.decoder(w, noise)
+        """`depth` are a recursive mapper's H, or tolerance and max_H."""
+        images: Tensor = self.decoder(self.mapper(z, **depth), noise)
         return images
 
     def compile_parts(self) -> None:

@@ -24,7 +24,8 @@ def pixel_norm(x: Tensor) -> Tensor:
 
 def relative_change(before: Tensor, after: Tensor, axes: int | tuple[int, ...]) -> Tensor:
     """|after - before| / |after| over the axes."""
-    return (after - before).norm(dim=axes) / after.norm(dim=axes)
+    size, moved = (torch.linalg.vector_norm(each, dim=axes) for each in (after, after - before))
+    return moved / size
 
 
 def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:

@@ -25,6 +25,12 @@ TITLES: Mapping[Metric, str] = {
     "recall": "recall",
     "density": "density",
     "coverage": "coverage",
+    "steps": "refinement steps",
+    "z_change": "change of the state in the last step",
+    "w_change": "change of w in the last step",
+    "flips": "classes that change from H to 2H",
+    "feature_change": "feature distance between H and 2H",
+    "rounding": "relative rounding error of w",
     "time_ms": "time per image (ms)",
     "mapper_parameters": "parameters of the mapper",
 }

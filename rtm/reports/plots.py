@@ -14,6 +14,7 @@ from rtm.config import Config, Experiment
 from rtm.config.experiments import Recursive
 from rtm.config.reports import Figure
 from rtm.core.errors import UserError
+from rtm.core.files import read_json
 from rtm.core.layout import Layout
 from rtm.reports.cells import TITLES, Line, build, read_summary
 from rtm.reports.commands import command
@@ -66,21 +67,51 @@ def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names:
         if summary is None:
             made = command(config, layout.summary(name), [name])
             raise UserError(f"{layout.summary(name)} does not exist; make it first with `{made}`.")
-        if not experiment.sweep:
+        steps = [H for H in experiment.sweep if isinstance(H, int)]
+        if not steps:
             raise UserError(f"{name} has no sweep over H; give it one in params/.")
         for axes, metric in zip(panels, figure.metrics, strict=True):
-            sections = [summary[f"{figure.protocol}_H{H}"] for H in experiment.sweep]
+            sections = [summary[f"{figure.protocol}_H{H}"] for H in steps]
             means = [section[metric] for section in sections]
             spread = [section.get(f"{metric}_std", 0.0) for section in sections]
-            axes.errorbar(experiment.sweep, means, spread, capsize=3, label=label, **_style(place))
+            axes.errorbar(steps, means, spread, capsize=3, label=label, **_style(place))
             if isinstance(experiment.mapper, Recursive):
                 axes.axvline(experiment.mapper.H, color=GREY, linestyle=":", linewidth=0.8)
             axes.set_xscale("log", base=2)
-            axes.set_xticks(experiment.sweep, [str(H) for H in experiment.sweep])
+            axes.set_xticks(steps, [str(H) for H in steps])
             axes.set_xlabel("H at inference")
             axes.set_ylabel(TITLES[metric])
     if len(names) > 1:
         panels[0].legend(frameon=False)
+
+
+def convergence(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
+    """How far each step still moves the state and w: median over the latents, the band from 10 % to 99 % of them, the
+    mean over seeds of each; a dotted line marks the H of training."""
+    panels = _panels(canvas, 2)
+    for place, (name, label) in enumerate(names.items()):
+        experiment = config.experiment(name)
+        files = [layout.metrics(name, str(figure.protocol), seed) for seed in experiment.seeds]
+        for path in files:
+            if not path.exists():
+                raise UserError(f"{path} does not exist; make it first with `{command(config, path, [name])}`.")
+        curves = [read_json(path).get("refinement") for path in files]
+        if not isinstance(experiment.mapper, Recursive) or not all(curves):
+            raise UserError(f"{name} has no recursion that was measured; measure it again, or leave it out.")
+        for axes, part, title in zip(panels, ("z", "w"), ("state $Z_H$", "style $w$"), strict=True):
+            low, middle, high = (
+                np.mean([curve[part][share] for curve in curves], axis=0) for share in ("p10", "median", "p99")
+            )
+            steps = np.arange(2, len(middle) + 2)
+            axes.plot(steps, middle, label=label, **_style(place) | {"marker": ""})
+            axes.fill_between(steps, low, high, color=COLOURS[place % len(COLOURS)], alpha=0.15, linewidth=0)
+            axes.axvline(experiment.mapper.H, color=GREY, linestyle=":", linewidth=0.8)
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.set_yscale("log")
+            axes.set_xlabel("refinement step")
+            axes.set_ylabel(f"relative change of the {title}")
+    panels[0].legend(frameon=False)
 
 
 def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:

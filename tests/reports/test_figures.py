@@ -161,8 +161,9 @@ def test_curves_show_the_mean_and_the_range_of_the_seeds(demo: Layout) -> None:
     (line,), (band,) = loss.lines, loss.collections
     assert np.asarray(line.get_xdata())[-1] == 100 and loss.get_xlabel() == "steps"
     assert np.asarray(line.get_ydata())[-1] == pytest.approx(2 / 10 + 0.01)  # seeds add 0, 0.01, 0.02
-    last = [y for x, y in band.get_paths()[0].vertices if x == 100]
-    assert (min(last), max(last)) == pytest.approx((0.2, 0.22))
+    border = np.asarray(band.get_paths()[0].vertices)
+    last = border[border[:, 0] == 100, 1]
+    assert (last.min(), last.max()) == pytest.approx((0.2, 0.22))
     assert share.get_ylabel() == "rejected share of the pool"
     assert np.asarray(loss_in_time.lines[0].get_xdata())[-1] == pytest.approx(30)
     assert loss_in_time.get_ylim() == loss.get_ylim()

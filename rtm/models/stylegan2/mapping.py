@@ -27,7 +27,7 @@ class LabelEmbedding(nn.Module):
 
 
 class StyleMapping(nn.Module):
-    """Any mapper in a StyleGAN: ours, or a foreign one by `generator.mapping = StyleMapping.rtm(...)` (docs/foreign.md).
+    """Any mapper in a StyleGAN: ours, or one of others by `G.mapping = StyleMapping.rtm(...)` (docs/foreign.md).
 
     It takes StyleGAN's call, (z, c, truncation_psi, ...) -> ws (batch, num_ws, dim). With labels the mapper sees
     PixelNorm(z) beside PixelNorm(embedding of c): build it with in_dim = z_dim + dim then.
@@ -77,13 +77,12 @@ class StyleMapping(nn.Module):
             self.track(w.detach())
         return self.truncate(self.styles(w), truncation_psi, truncation_cutoff).contiguous()  # others write into it
 
-    def map(self, z: Tensor, c: Tensor | None = None, H: int | None = None) -> Tensor:
-        """z to w; `H` overrides the refinement steps of a recursive mapper."""
+    def map(self, z: Tensor, c: Tensor | None = None, **depth: float | Tensor) -> Tensor:
+        """z to w; `depth` are a recursive mapper's H, or tolerance and max_H."""
         with full_precision(z):
-            z = self._conditioned(z, c)
-            return cast(Tensor, self.mapper(z) if H is None else self.mapper(z, H=H))
+            return cast(Tensor, self.mapper(self.conditioned(z, c), **depth))
 
-    def _conditioned(self, z: Tensor, c: Tensor | None) -> Tensor:
+    def conditioned(self, z: Tensor, c: Tensor | None) -> Tensor:
         if self.embedding is None:
             if c is not None and c.numel() and not self.ignore_labels:
                 raise UserError("This mapping would ignore its labels; build it with c_dim, the number of classes.")
