@@ -16,9 +16,9 @@ from rtm.config import Experiment
 from rtm.core.devices import best_device
 from rtm.core.randomness import permutation, seed_of
 from rtm.metrics.features import Extractor, FeatureSet, extract
+from rtm.metrics.sampling import evaluation_seed
 from rtm.models.drawing import draw, load_generator, mapper_inputs
 from rtm.models.layers import relative_change
-from rtm.models.sampling import evaluation_seed
 
 LATENTS = 1024  # whose states are followed
 EXACT = 256  # of them also in float64

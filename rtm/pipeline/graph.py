@@ -240,7 +240,7 @@ class _Builder:
             "samples": experiment.recipe.evaluation.samples,
             "variants": list(experiment.variants),
         }
-        entries = ("rtm.models.sampling:write_samples", *_generator(experiment))
+        entries = ("rtm.metrics.sampling:write_samples", *_generator(experiment))
         inputs, outputs = [self.train(experiment, seed)], [self.layout.samples(experiment.name, seed)]
         subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
         return self.add(Stage.SAMPLE, subject, read, entries, inputs, outputs, compute, keeper="nobody", temporary=True)

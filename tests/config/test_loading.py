@@ -74,7 +74,7 @@ MISTAKES = [  # file, text, replacement, parts of the message
         "recipes.yaml",
         "imle: {pool: 10.0,",
         "imle: {fixed_point: 1.0, pool: 10.0,",
-        ["fixed_point needs a recursive mapper"],
+        ["fixed_point needs a recursive"],
     ),
     ("recipes.yaml", "protocols: [paper]", "protocols: [paper, paper]", ["evaluation.protocols", "paper is listed"]),
     ("recipes.yaml", "protocols: [paper]", "protocols: []", ["evaluation.protocols", "at least 1 item"]),

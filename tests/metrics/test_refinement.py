@@ -21,8 +21,8 @@ from rtm.metrics.evaluate import write_metrics, write_reference
 from rtm.metrics.features import FeatureSet
 from rtm.metrics.latency import measure_latency
 from rtm.metrics.refinement import agreement, changes, quantiles, rounding
+from rtm.metrics.sampling import write_samples
 from rtm.models.registry import build_generator
-from rtm.models.sampling import write_samples
 
 
 class Halves:

@@ -24,9 +24,9 @@ from rtm.core.errors import UserError
 from rtm.core.files import checkpoint_metadata
 from rtm.methods.registry import build_method
 from rtm.metrics.latency import measure_latency
+from rtm.metrics.sampling import write_samples
 from rtm.models import sampling
 from rtm.models.drawing import draw, load_generator
-from rtm.models.sampling import write_samples
 from rtm.pipeline.devices import check_devices
 from rtm.training.loop import Run, Watch
 from rtm.training.runs import Stopped
