@@ -24,8 +24,8 @@ def pixel_norm(x: Tensor) -> Tensor:
 
 def relative_change(before: Tensor, after: Tensor, axes: int | tuple[int, ...]) -> Tensor:
     """|after - before| / |after| over the axes."""
-    size, moved = (torch.linalg.vector_norm(each, dim=axes) for each in (after, after - before))
-    return moved / size
+    moved: Tensor = torch.linalg.vector_norm(after - before, dim=axes) / torch.linalg.vector_norm(after, dim=axes)
+    return moved
 
 
 def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:

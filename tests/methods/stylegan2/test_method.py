@@ -312,7 +312,8 @@ def test_a_step_moves_w_as_far_with_rtm_as_with_the_mlps(digits: Images) -> None
 
 
 def test_the_log_says_how_far_a_step_moves_w(digits: Images, tmp_path: Path) -> None:
-    for name, mapper in {"mlp": MLP2, "rtm": SLOW_RTM}.items():
+    mappers: dict[str, Mapper] = {"mlp": MLP2, "rtm": SLOW_RTM}
+    for name, mapper in mappers.items():
         toy = experiment(EVERYTHING, mapper, steps=2)
         Run(started(toy, digits), setting(toy, digits), tmp_path / name).train()
         rows = [json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
