@@ -15,12 +15,14 @@ Metric = Literal[
     "recall",
     "density",
     "coverage",
-    "steps",  # these six of recursive mappers
+    "steps",  # these eight of recursive mappers
     "z_change",
+    "z_tail",
     "w_change",
     "flips",
     "feature_change",
     "rounding",
+    "rounding_tail",
     "time_ms",  # these two from latency.json, the others from a protocol
     "mapper_parameters",
 ]

@@ -23,6 +23,7 @@ from rtm.models.layers import relative_change
 LATENTS = 1024  # whose states are followed
 EXACT = 256  # of them also in float64
 IMAGES = 1000  # compared with those of twice the steps
+TAIL = 0.9  # the quantile that tables show beside the median
 QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9, "p99": 0.99}
 Curves = dict[str, dict[str, list[float]]]  # "z" or "w": quantile: a number for each step, from the second
 
@@ -55,14 +56,17 @@ class Refinement:
         steps = steps.to(self.device)
         last = (steps[:LATENTS].clamp(min=2) - 2)[None]
         moved = {f"{name}_change": rows[:, : last.shape[1]].gather(0, last) for name, rows in self.changes.items()}
-        exact = self._inputs(min(EXACT, len(steps)))
+        z = self._inputs(min(EXACT, len(steps)))
+        amplified = amplification(cast(Any, self.generator).mapper, z, steps[: len(z)])
         number = min(IMAGES, len(steps))
         twice = extract(self._images(2 * steps[:number]), extractor, 128, self.device)
         return {
             "steps": float(steps.double().mean()),
             **{name: float(each.median()) for name, each in moved.items()},
+            "z_tail": float(moved["z_change"].quantile(TAIL)),
             **agreement(features.first(number), twice),
-            "rounding": rounding(cast(Any, self.generator).mapper, exact, steps[: len(exact)]),
+            "rounding": float(amplified.median()),
+            "rounding_tail": float(amplified.quantile(TAIL)),
         }
 
     def _inputs(self, number: int) -> Tensor:
@@ -99,10 +103,10 @@ def quantiles(rows: Tensor) -> dict[str, list[float]]:
 
 
 @torch.no_grad()
-def rounding(mapper: Any, z: Tensor, H: int | Tensor) -> float:
-    """The median relative error of w in the mapper's precision, against float64."""
+def amplification(mapper: Any, z: Tensor, H: int | Tensor) -> Tensor:
+    """The relative error of w in float32, against float64, as a multiple of a single rounding: (latents,)."""
     exact = deepcopy(mapper).double()(z.double(), H=H)
-    return float(relative_change(mapper(z, H=H).double(), exact, 1).median())
+    return relative_change(mapper(z, H=H).double(), exact, 1) / 2**-24
 
 
 def agreement(one: FeatureSet, other: FeatureSet) -> dict[str, float]:

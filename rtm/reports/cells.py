@@ -27,10 +27,12 @@ TITLES: Mapping[Metric, str] = {
     "coverage": "coverage",
     "steps": "refinement steps",
     "z_change": "change of the state in the last step",
+    "z_tail": "change of the state in the last step, 90 % of the latents",
     "w_change": "change of w in the last step",
     "flips": "classes that change from H to 2H",
     "feature_change": "feature distance between H and 2H",
-    "rounding": "relative rounding error of w",
+    "rounding": "amplification of rounding",
+    "rounding_tail": "amplification of rounding, 90 % of the latents",
     "time_ms": "time per image (ms)",
     "mapper_parameters": "parameters of the mapper",
 }

@@ -21,7 +21,8 @@ def write_results(config: Config, layout: Layout, name: str, sections: Sections,
     default = dict.fromkeys(("fid", "is", "is_std", "precision", "recall", "density", "coverage"), 0.5)
     recursive = isinstance(experiment.mapper, Recursive)
     if recursive:
-        default |= dict.fromkeys(("steps", "z_change", "w_change", "flips", "feature_change", "rounding"), 0.5)
+        moved = ("z_change", "z_tail", "w_change", "flips", "feature_change")
+        default |= dict.fromkeys(("steps", *moved, "rounding", "rounding_tail"), 0.5)
     curve = {share: [0.5 / step for step in range(1, 16)] for share in ("p10", "median", "p90", "p99")}
     refinement = {"refinement": {"z": curve, "w": curve}} if recursive else {}
     for protocol in experiment.recipe.evaluation.protocols:
