@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rtm.core.errors import UserError
-from rtm.core.files import read_json, reading
+from rtm.core.files import digest, read_json, reading
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -32,14 +32,33 @@ class Images:
             self.sha256: str = read_json(meta)[images.name.removesuffix("images.npy") + "sha256"]
         with reading(labels, remedy):
             self.labels: Labels | None = np.load(labels) if labels.exists() else None
+        self._file, self._seen = images, _stamp(images)
 
     def __len__(self) -> int:
         return len(self.pixels)
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that was replaced or written to since it was opened; touching it changes nothing."""
+        if (now := _stamp(self._file)) != self._seen:
+            if now is None or digest(self._file) != self.sha256:
+                raise UserError(
+                    f"{self._file} changed while it was used; bring it back with `rtm fetch {self._file.parent.name}` "
+                    "or `dvc checkout`, and run this again: it goes on from its last save."
+                )
+            self._seen = now
 
     def batch(self, index: Tensor, device: torch.device) -> Tensor:
         """Images (batch, 3, R, R) in [-1, 1]."""
         chosen = torch.from_numpy(self.pixels[index.cpu().numpy()]).to(device, non_blocking=True)
         return to_unit(chosen.permute(0, 3, 1, 2))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def to_unit(pixels: Tensor) -> Tensor:

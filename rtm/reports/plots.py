@@ -14,6 +14,7 @@ from rtm.config import Config, Experiment
 from rtm.config.experiments import Recursive
 from rtm.config.reports import Figure
 from rtm.core.errors import UserError
+from rtm.core.files import read_numbers
 from rtm.core.layout import Layout
 from rtm.reports.cells import TITLES, Line, build, read_summary
 from rtm.reports.commands import command
@@ -142,7 +143,7 @@ def _logs(config: Config, layout: Layout, experiment: Experiment) -> list[pd.Dat
         if not path.exists():
             made = command(config, path, [experiment.name])
             raise UserError(f"{path} does not exist; make it first with `{made}`.")
-    return [pd.read_csv(path) for path in paths]
+    return [pd.DataFrame(read_numbers(path)) for path in paths]
 
 
 def _flat(logs: Mapping[str, list[pd.DataFrame]]) -> list[pd.DataFrame]:

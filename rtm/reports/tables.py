@@ -157,7 +157,7 @@ def _source(config: Config, sheet: Sheet, cell: Cell) -> str:
 
 
 def _file(path: Path) -> dict[str, Any]:
-    return {"sha256": digest(path), "provenance": read_json(path).get("provenance", {})}
+    return {"sha256": digest(path), "provenance": read_json(path, dict[str, Any]).get("provenance", {})}
 
 
 def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from rtm.pipeline.slurm import requeue
 from rtm.training.loop import STOPPED, Run
 from rtm.training.monitor import watch_of
 from rtm.training.runs import Stopped, book_of, training
-from rtm.training.unfinished import note, report_unfinished
+from rtm.training.unfinished import names_of, note, report_unfinished
 
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
@@ -103,7 +103,9 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
         experiment, seed, Images(layout.images(experiment.dataset_name)), _weights(layout, experiment), device
     )
     if distributed.rank() != 0:  # the first process locks, saves and writes the receipt for all
-        Run(build_method(setting), setting, layout.run(experiment.name, Ledger().fingerprint(job))).train()
+        fingerprint = Ledger().fingerprint(job)
+        folder = layout.run(experiment.name, fingerprint)
+        Run(build_method(setting), setting, folder, names=names_of(folder, fingerprint)).train()
         return
     with kept(job) as recording:
         folder = layout.run(experiment.name, recording.fingerprint)
@@ -111,7 +113,8 @@ def _train(config: Config, layout: Layout, experiment: Experiment, seed: int, jo
         with room(folder, _last_save(folder)), training(folder, experiment.name, seed, gpus) as check_owner:
             accepted = note(folder, recording)
             watch = watch_of(config, layout, setting)
-            run = Run(build_method(setting), setting, folder, watch, check_owner)
+            names = names_of(folder, recording.fingerprint)
+            run = Run(build_method(setting), setting, folder, watch, check_owner, names)
             run.train()
             described = _described(experiment, seed, recording.fingerprint, setting.images.sha256)
             check_owner()

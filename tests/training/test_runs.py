@@ -80,7 +80,7 @@ def test_an_owner_that_lost_its_lock_saves_nothing(tmp_path: Path) -> None:
     with only_one(folder) as check_owner:
         check_owner()
         (folder / "lock").unlink()
-        with pytest.raises(UserError, match="taken over"):
+        with pytest.raises(UserError, match="was deleted while it was trained"):
             check_owner()
 
 
