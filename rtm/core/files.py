@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import shlex
 import shutil
 import struct
 import time
@@ -213,7 +214,7 @@ def back(path: Path | str) -> str:
 
 def make_command(path: Path | str, *options: str, gpus: bool = False) -> str:
     """The command that makes a file: on a cluster if it needs GPUs, otherwise on this machine."""
-    return " ".join(["snakemake", "--profile slurm" if gpus else "--cores all", *options, "--", str(path)])
+    return " ".join(["snakemake", "--profile slurm" if gpus else "--cores all", *options, "--", shlex.quote(str(path))])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from rtm.lineage.environment import differences
 from rtm.lineage.receipts import read_receipt
 from rtm.reports.cells import TITLES, Cell, Sheet, sources
 from rtm.reports.commands import command
-from rtm.reports.latex import plain
+from rtm.reports.mathematics import plain
 
 SCOPES = {"column": "of each column", "row": "of each row", "group": "of each column within its group"}
 

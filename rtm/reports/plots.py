@@ -18,7 +18,7 @@ from rtm.core.files import read_numbers
 from rtm.core.layout import Layout
 from rtm.reports.cells import TITLES, Line, build, read_summary
 from rtm.reports.commands import command
-from rtm.reports.latex import plain
+from rtm.reports.mathematics import plain
 
 # Okabe and Ito's colours for colour-blind readers; line styles and markers differ as well
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -46,8 +46,8 @@ class Latency(TypedDict):
     device: str
     time_ms: Finite
     sweep: Metrics
-    mapper_parameters: int
-    generator_parameters: NotRequired[int]
+    mapper_parameters: Finite
+    generator_parameters: NotRequired[Finite]
 
 
 def section_name(kind: str, variant: str) -> str:

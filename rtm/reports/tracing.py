@@ -14,7 +14,7 @@ from rtm.lineage.job import Job
 from rtm.lineage.receipts import JSON
 from rtm.reports.cells import Cell, Sheet, build
 from rtm.reports.chain import Chains, Link
-from rtm.reports.latex import plain
+from rtm.reports.mathematics import plain
 
 WIDTH = 88
 

@@ -14,7 +14,7 @@ rule sample:
     resources:
         **plan.compute("sample"),
     shell:
-        "rtm sample {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
+        "rtm sample {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule gallery:
@@ -30,7 +30,7 @@ rule gallery:
     resources:
         **plan.compute("gallery"),
     shell:
-        "rtm gallery {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
+        "rtm gallery {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule evaluate:
@@ -46,8 +46,8 @@ rule evaluate:
     resources:
         **plan.compute("evaluate"),
     shell:
-        "rtm evaluate {wildcards.experiment} --protocol {wildcards.protocol} --seed {wildcards.seed}"
-        " --scale {params.scale} > {log} 2>&1"
+        "rtm evaluate {wildcards.experiment:q} --protocol {wildcards.protocol:q} --seed {wildcards.seed:q}"
+        " --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule foreign:
@@ -63,7 +63,7 @@ rule foreign:
     resources:
         **plan.compute("foreign"),
     shell:
-        "rtm evaluate {wildcards.foreign} --protocol {wildcards.protocol} --scale {params.scale} > {log} 2>&1"
+        "rtm evaluate {wildcards.foreign:q} --protocol {wildcards.protocol:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule latency:
@@ -79,7 +79,7 @@ rule latency:
     resources:
         **plan.compute("latency"),
     shell:
-        "rtm latency {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
+        "rtm latency {wildcards.experiment:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule summary:
@@ -93,4 +93,4 @@ rule summary:
     params:
         scale=plan.scale("summary"),
     shell:
-        "rtm summary {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
+        "rtm summary {wildcards.experiment:q} --scale {params.scale:q} > {log:q} 2>&1"
