@@ -36,8 +36,11 @@ rule reference:
         "{root}logs/reference/{dataset}/{protocol}.log",
     params:
         scale=plan.scale("reference"),
+    group:
+        "reference"
     threads: plan.threads("reference")
     resources:
+        measuring=1,
         **plan.compute("reference"),
     shell:
         "rtm reference {wildcards.dataset:q} {wildcards.protocol:q} --scale {params.scale:q} > {log:q} 2>&1"

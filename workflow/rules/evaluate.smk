@@ -10,8 +10,11 @@ rule sample:
         "{root}logs/sample/{experiment}/seed{seed}.log",
     params:
         scale=plan.scale("sample"),
+    group:
+        "measure_{root}{experiment}_seed{seed}"
     threads: plan.threads("sample")
     resources:
+        measuring=1,
         **plan.compute("sample"),
     shell:
         "rtm sample {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} > {log:q} 2>&1"
@@ -26,8 +29,11 @@ rule gallery:
         "{root}logs/gallery/{experiment}/seed{seed}.log",
     params:
         scale=plan.scale("gallery"),
+    group:
+        "measure_{root}{experiment}_seed{seed}"
     threads: plan.threads("gallery")
     resources:
+        measuring=1,
         **plan.compute("gallery"),
     shell:
         "rtm gallery {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} > {log:q} 2>&1"
@@ -42,8 +48,11 @@ rule evaluate:
         "{root}logs/evaluate/{experiment}/{protocol}/seed{seed}.log",
     params:
         scale=plan.scale("evaluate"),
+    group:
+        "measure_{root}{experiment}_seed{seed}"
     threads: plan.threads("evaluate")
     resources:
+        measuring=1,
         **plan.compute("evaluate"),
     shell:
         "rtm evaluate {wildcards.experiment:q} --protocol {wildcards.protocol:q} --seed {wildcards.seed:q}"
@@ -75,8 +84,11 @@ rule latency:
         "{root}logs/latency/{experiment}.log",
     params:
         scale=plan.scale("latency"),
+    group:
+        plan.group("latency")
     threads: plan.all_threads("latency")
     resources:
+        measuring=1,
         **plan.compute("latency"),
     shell:
         "rtm latency {wildcards.experiment:q} --scale {params.scale:q} > {log:q} 2>&1"
