@@ -88,11 +88,10 @@ class Executor:
     """Snakemake's executor for SLURM, with what it lacks; `exhausted` counts the jobs that ran out of memory.
 
     - Submissions are repeated while the controller does not answer (`rtm.pipeline.submit`).
-    - Names of jobs say stage and experiment. Its own name is the same for all, so that it can ask for them by name: here
-      it asks by user.
+    - Names of jobs say stage and experiment. It gives all jobs one name, by which it asks for them; here it asks by user.
     - A job that failed is reported with what SLURM knows about it.
-    - Before every poll it asks how long jobs stay in the queue, and takes no answer for "not at all"; then it asks sacct,
-      for ever if there is no accounting. The answer never changes, so it is remembered.
+    - Before every poll it asks how long jobs stay in the queue, and takes no answer for "not at all"; then it asks
+      sacct, for ever if there is no accounting. The answer never changes, so it is remembered.
     """
 
     def __init__(self, walltime: int | None) -> None:
@@ -189,8 +188,8 @@ def requeue() -> bool:
     return False
 
 
-def refuse_impossible(name: str, needed: Resources, model: str, minutes: int, site: "Site") -> None:
-    """Refuse a job that fits no node or no time of the partition: SLURM would let it wait for ever, or explain less."""
+def refuse_impossible(name: str, needed: Resources, model: str) -> None:
+    """Refuse a job that fits no node of the cluster: SLURM would let it wait for ever, or explain less."""
     found = [(_gpus(gres, model), int(cpus.rstrip("+")), int(memory.rstrip("+"))) for gres, cpus, memory in _nodes()]
     asked = (needed.gpus, needed.cpus, needed.mem_gb * 1000)
     if found and not any(all(map(int.__ge__, each, asked)) for each in found):
@@ -199,12 +198,6 @@ def refuse_impossible(name: str, needed: Resources, model: str, minutes: int, si
             f"{name} asks for one node with {asked[0]} {model} GPUs, {asked[1]} cores and {needed.mem_gb} GB, and no "
             f"node has that (the largest: {most[0]} GPUs, {most[1]} cores, {most[2] // 1000} GB); lower its resources "
             "in params/recipes.yaml, or set the cluster's gpu_model at the top of slurm/config.yaml."
-        )
-    limits = site.limits()
-    if limits and minutes > (longest := max(limits.values())):
-        raise UserError(
-            f"{name} asks for {minutes} minutes, and {', '.join(limits)} allows {longest:g}; set walltime={longest:g} at "
-            "the top of slurm/config.yaml: a longer training continues in its next slice."
         )
 
 
@@ -227,6 +220,15 @@ class Site:
         chosen = self.partition.split(",") if self.partition else _default_partitions()
         return {name: _minutes(every[name]) for name in chosen if name in every}
 
+    def refuse_long(self, name: str, minutes: int) -> None:
+        """Refuse a job that asks for more time than it can get: it would wait for ever."""
+        limits = self.limits()
+        if limits and minutes > (longest := max(limits.values())):
+            raise UserError(
+                f"{name} asks for {minutes} minutes, and partition {', '.join(limits)} allows {longest:g}; set "
+                f"walltime={longest:g} at the top of slurm/config.yaml: a longer training continues in its next slice."
+            )
+
     def check(self) -> None:
         """Refuse a cluster that does not answer, and a partition or an account that it does not know."""
         known = [name.rstrip("*") for name, _ in _partitions()]
@@ -236,8 +238,8 @@ class Site:
             )
         if wrong := [name for name in (self.partition or "").split(",") if name and name not in known]:
             raise UserError(
-                f"SLURM has no partition {', '.join(wrong)}; set slurm_partition at the top of slurm/config.yaml to one "
-                f"of {', '.join(dict.fromkeys(known))}."
+                f"SLURM has no partition {', '.join(wrong)}; set slurm_partition at the top of slurm/config.yaml to "
+                f"one of {', '.join(dict.fromkeys(known))}."
             )
         options = [*(["-p", self.partition] if self.partition else []), *(["-A", self.account] if self.account else [])]
         if options and (refused := _refused("sbatch", "--test-only", "--time=1", *options, "--wrap=true")):
@@ -266,7 +268,7 @@ def _minutes(limit: str) -> float:
     if days:
         hours, minutes, *_ = [*parts, 0, 0]
         return 1440 * int(days) + 60 * hours + minutes
-    hours, minutes, seconds = ([0, 0, 0] + parts)[-3:] if len(parts) > 1 else (0, parts[0], 0)
+    hours, minutes, seconds = [0, 0, 0, *parts][-3:] if len(parts) > 1 else (0, parts[0], 0)
     return 60 * hours + minutes + seconds / 60
 
 

@@ -162,9 +162,9 @@ class Plan:
         """Refuse, before anything is fetched, a job that fits no node or a training without its GPUs."""
         if self._runs("slurm"):
             self.cluster = self.cluster or self._checked_site()
-            minutes, model = self._minutes(job.compute), self._gpu_model(job.compute)
             if job.compute is not LIGHT:
-                refuse_impossible(job.id, job.compute, model, minutes, self.cluster)
+                refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
+                self.cluster.refuse_long(job.id, self._minutes(job.compute))
         elif self._runs("local") and job.stage is Stage.TRAIN:
             check_devices(job.id, job.compute, job.outputs[0])
 
