@@ -88,7 +88,7 @@ class Executor:
     """Snakemake's executor for SLURM, with what it lacks; `exhausted` counts the jobs that ran out of memory.
 
     - Submissions are repeated while the controller does not answer (`rtm.pipeline.submit`).
-    - Names of jobs say stage and experiment. It gives all jobs one name, by which it asks for them; here it asks by user.
+    - Names of jobs say stage and experiment. It gives all jobs one name and asks for them by it; here it asks by user.
     - A job that failed is reported with what SLURM knows about it.
     - Before every poll it asks how long jobs stay in the queue, and takes no answer for "not at all"; then it asks
       sacct, for ever if there is no accounting. The answer never changes, so it is remembered.

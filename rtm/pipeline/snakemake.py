@@ -49,6 +49,8 @@ class Plan:
         walltime = site.get("walltime")
         self.executor = Executor(int(walltime) if walltime else None)
         self.cluster: Site | None = None
+        if not workflow.is_main_process:  # inside of a group job, which does not know the profile's limit
+            workflow.global_resources["measuring"] = 1
 
     def job(self, rule: str, wildcards: Wildcards) -> Job:
         stage = Stage.FETCH if rule in FETCHING else Stage(rule)
