@@ -337,7 +337,7 @@ def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], File
 def _text(resources: Any, name: str) -> str | None:
     """A default resource of the profile, if it is set."""
     found = resources.get(name) if resources is not None else None
-    value = getattr(found, "value", found)
+    value = getattr(found, "raw", found)
     return None if value is None else str(value).strip("'\"")
 
 
