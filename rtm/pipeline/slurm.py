@@ -241,12 +241,26 @@ class Site:
                 f"SLURM has no partition {', '.join(wrong)}; set slurm_partition at the top of slurm/config.yaml to "
                 f"one of {', '.join(dict.fromkeys(known))}."
             )
+        accounts = _accounts()
+        if self.account and accounts and self.account.lower() not in accounts:
+            raise UserError(
+                f"SLURM has no account {self.account} for you; set slurm_account at the top of slurm/config.yaml to "
+                f"one of {', '.join(accounts)}."
+            )
         options = [*(["-p", self.partition] if self.partition else []), *(["-A", self.account] if self.account else [])]
         if options and (refused := _refused("sbatch", "--test-only", "--time=1", *options, "--wrap=true")):
             raise UserError(
                 f"SLURM refuses slurm_partition {self.partition or '(default)'} with slurm_account "
                 f"{self.account or '(default)'}: {refused}; correct them at the top of slurm/config.yaml."
             )
+
+
+def _accounts() -> list[str]:
+    """Of this user; none if the cluster keeps no accounts."""
+    listed = _output(
+        "sacctmgr", "--noheader", "--parsable2", "list", "assoc", f"user={getpass.getuser()}", "format=account"
+    )
+    return list(dict.fromkeys(line.strip().lower() for line in (listed or "").splitlines() if line.strip()))
 
 
 def _refused(*command: str) -> str:
