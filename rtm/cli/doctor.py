@@ -23,7 +23,7 @@ class Finding:
 
 
 def examine(config: Config) -> list[Finding]:
-    checks: list[Callable[[], Finding]] = [_gpu, _faiss, lambda: _weights(config), lambda: _data(config)]
+    checks: list[Callable[[], Finding]] = [_gpu, lambda: _weights(config), lambda: _data(config)]
     return [check() for check in [*checks, _latex, _slurm, _dvc_remote]]
 
 
@@ -42,13 +42,6 @@ def _gpu() -> Finding:
     if problem := unusable():
         return Finding("GPU", False, problem)
     return Finding("GPU", False, "none; the demo runs on the CPU, submit the rest with `snakemake --profile slurm`")
-
-
-def _faiss() -> Finding:
-    import faiss
-
-    gpus = faiss.get_num_gpus() if hasattr(faiss, "get_num_gpus") else 0
-    return Finding("faiss", True, f"{faiss.__version__}, {'on the GPU' if gpus else 'on the CPU'}")
 
 
 def _weights(config: Config) -> Finding:

@@ -31,7 +31,7 @@ from rtm.data.datasets import Images
 from rtm.lineage.environment import driver
 from rtm.methods.base import Setting
 from rtm.methods.registry import build_method
-from rtm.pipeline.devices import unusable, usable_gpus
+from rtm.pipeline.devices import choose, unusable, usable_gpus
 from rtm.training.assembly import weights_of
 from rtm.training.loop import Run, resident_bytes
 
@@ -147,6 +147,7 @@ def _together(processes: int, use_gpu: bool) -> str:
 def _added(use_gpu: bool) -> float:
     device = distributed.start(use_gpu)
     try:
+        choose(device)
         ones = torch.ones(MESSAGE, device=device)
         seconds = _seconds(lambda: dist.all_reduce(torch.ones_like(ones)), device, times=3)
         dist.all_reduce(ones)

@@ -4,6 +4,7 @@ Heavy modules are imported inside the verbs, so that `rtm --help`, tables and fi
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -12,13 +13,25 @@ from pathlib import Path
 from rtm.cli import data as data_cli
 from rtm.cli.context import Arguments, Context
 from rtm.cli.lineage import USAGE as LINEAGE_USAGE
-from rtm.cli.making import evaluate, fetch, gallery, latency, reference, sample, summary, train
+from rtm.cli.making import evaluate, fetch, gallery, latency, pilot, reference, sample, summary, train
 from rtm.cli.runs import add_options as add_runs
 from rtm.cli.runs import runs
 from rtm.cli.showing import doctor, figure, pdf, plan, print_schema, report, status, table
 from rtm.cli.store import add_options as add_store
 from rtm.cli.store import store
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
+
+FAULTS = {  # of the machine, and what helps
+    errno.EROFS: "make this place writable, or work in another one",
+    errno.EACCES: "ask its owner for permission",
+    errno.EPERM: "ask its owner for permission",
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "free some space there, or ask for a larger quota",
+    errno.EFBIG: "raise the limit of a file's size (`ulimit -f unlimited`)",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n 4096`)",
+    errno.EIO: "look after this disk",
+    errno.ESTALE: "mount this network disk again",
+}
 
 
 def data(arguments: Arguments) -> None:
@@ -79,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     referring.add_argument("protocol", help="a name in params/protocols.yaml")
     for call in (train, sample, gallery):
         of_experiment(call).add_argument("--seed", type=int, default=0, help="which of its seeds (default 0)")
+    _add_pilot(of_experiment(pilot))
     _add_evaluation(verb(evaluate))
     of_experiment(latency)
     of_experiment(summary)
@@ -108,6 +122,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_pilot(piloting: argparse.ArgumentParser) -> None:
+    radii, text = [0.0, 0.25, 0.5, 0.75, 1.0], "values of imle.epsilon to try (default: %(default)s)"
+    piloting.add_argument("--epsilon", type=float, nargs="+", default=radii, metavar="E", help=text)
+    piloting.add_argument("--steps", type=int, help="length of each training (default: the recipe's)")
+    piloting.add_argument("--seed", type=int, default=0, help="any seed (default 0)")
+
+
 def _add_evaluation(evaluating: argparse.ArgumentParser) -> None:
     evaluating.add_argument("subject", help="an experiment, an entry of params/foreign.yaml or, with --dataset, images")
     evaluating.add_argument("--protocol", required=True, help="a name in params/protocols.yaml")
@@ -131,6 +152,12 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:  # `rtm ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in FAULTS:
+            raise
+        place = printable(error.filename or Path.cwd())
+        print(f"rtm: {place}: {error.strerror}; {FAULTS[error.errno]}, and run this again.", file=sys.stderr)
         sys.exit(1)
 
 

@@ -8,8 +8,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from rtm.core.errors import UserError
-
 PATIENCE = timedelta(hours=1)  # the other processes wait while the first one measures
 
 
@@ -22,18 +20,12 @@ def world() -> int:
 
 
 def start(use_gpu: bool) -> torch.device:
-    """Join the processes that torchrun started, if any; return the device of this process."""
+    """Join the processes that torchrun started, if any; return the device of this process, to be chosen."""
     if "RANK" in os.environ and not dist.is_initialized():
         dist.init_process_group("nccl" if use_gpu else "gloo", timeout=PATIENCE)
     if not use_gpu:
         return torch.device("cpu")
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-    try:
-        torch.cuda.set_device(device)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"{device} cannot be used ({reason}); `rtm doctor --gpu` says more.") from None
-    return device
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
 
 
 def stop() -> None:

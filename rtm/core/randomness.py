@@ -31,10 +31,8 @@ def keys_of(seed: int) -> list[int]:
 
 
 def philox(even: Tensor, odd: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """The words 0, 2 and the words 1, 3 for counters given in the same way, 32 bits in int64; keys are (10, 2, ...).
-
-    Two words share one operation: on a GPU, launches cost more than the numbers. int64 wraps around, so a product
-    keeps all of its 64 bits; odd words keep those above their 32 until they are used."""
+    """Words 0, 2 and words 1, 3 of counters to those of the result, 32 bits in int64; keys are (10, 2, ...). Two words
+    share an operation: a GPU's launches cost more than numbers. int64 wraps around, so products keep all 64 bits."""
     for key in keys:
         product = torch.empty_like(even)
         torch.mul(even[0], _MULTIPLIERS[0], out=product[1])
@@ -49,23 +47,17 @@ def normal(seed: int, index: Tensor, size: int) -> Tensor:
 
 
 def normals(wanted: Sequence[tuple[int, int]], index: Tensor) -> list[Tensor]:
-    """`normal` for each (seed, size) by one draw, as views of one tensor."""
-    widths = [4 * -(-size // 4) for _, size in wanted]
-    place, keys = _columns(wanted, index.device)
-    parts = [_normal(rows, place, keys) for rows in index.split(max(1, _AT_ONCE // sum(widths)))]
-    drawn = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return [part[:, :size] for part, (_, size) in zip(drawn.split(widths, 1), wanted, strict=True)]
-
-
-def _columns(wanted: Sequence[tuple[int, int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """For each block of four numbers its place among those of its seed, and the keys of its seed."""
+    """`normal` for each (seed, size) by one draw, as views of one tensor. Columns are blocks of four numbers."""
+    if not wanted:
+        return []
     *starts, end = accumulate((-(-size // 4) for _, size in wanted), initial=0)
-    table = sent(torch.tensor([starts, *zip(*(keys_of(seed) for seed, _ in wanted), strict=True)]), device)
-    place = torch.arange(end, device=device)
-    if len(wanted) == 1:
-        return place, table[1:].view(10, 2, 1, 1)
-    which = torch.bucketize(place, table[0, 1:], right=True)
-    return place - table[0][which], table[1:, which].view(10, 2, 1, -1)
+    table = sent(torch.tensor([starts, *zip(*(keys_of(seed) for seed, _ in wanted), strict=True)]), index.device)
+    column = torch.arange(end, device=index.device)
+    which = torch.bucketize(column, table[0, 1:], right=True)  # of the seeds
+    place, keys = column - table[0][which], table[1:, which].view(10, 2, 1, -1)
+    parts = [_normal(rows, place, keys) for rows in index.split(max(1, _AT_ONCE // (4 * end)))]
+    drawn = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return [drawn[:, 4 * start : 4 * start + size] for start, (_, size) in zip(starts, wanted, strict=True)]
 
 
 def _normal(index: Tensor, place: Tensor, keys: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rtm.lineage.versions import loaded_versions
 
-COMPARED = ("torch", "faiss-gpu", "faiss-cpu", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
+COMPARED = ("torch", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
 
 
 def environment(entries: Iterable[str]) -> dict[str, str]:

@@ -107,7 +107,7 @@ class Decoder(nn.Module):
         noise_max_resolution: int = 256,
         noise_std: float = 0.0,  # of the initial noise weights: 0 starts without any
         norm_eps: float = 1e-2,  # of the instance normalisation, as in RS-IMLE
-        channels: int = 3,
+        channels: int = 3,  # 1: grey images, whose one channel is given three times
     ) -> None:
         super().__init__()
         self.stages = sorted(blocks)
@@ -128,13 +128,13 @@ class Decoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
 
     def forward(self, w: Tensor, noise: Sequence[Tensor] = ()) -> Tensor:
-        """Images for w (batch, dim); `noise` has one map for each of `noise_resolutions`, shared by the blocks of a
-        stage, or none. They are drawn outside: a compiler cannot take the random numbers in."""
+        """Images for w (batch, dim); `noise` is empty or has a map, drawn outside of what is compiled, for each of
+        `noise_resolutions`, shared by the blocks of a stage."""
         maps = dict(zip(self.noise_resolutions, noise, strict=True)) if noise else {}
         x = self.constant.expand(len(w), -1, -1, -1)
         for resolution, layer in zip(self.resolutions, self.layers, strict=True):
             x = layer(x, w, maps.get(resolution))
-        return cast(Tensor, self.to_image(x) * self.gain + self.bias)
+        return cast(Tensor, self.to_image(x) * self.gain + self.bias).expand(-1, 3, -1, -1)
 
 
 def _initialise(branch: nn.Module, blocks: int) -> None:

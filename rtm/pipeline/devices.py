@@ -5,13 +5,17 @@ torch is imported only when a function is called.
 
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.lineage.environment import driver
 from rtm.pipeline.slurm import node_count
 
-OLDEST_DRIVER = {12: "525.60.13", 13: "580.65.06"}  # that runs programs of a CUDA version, on Linux
+if TYPE_CHECKING:
+    import torch
+
+OLDEST_DRIVER = {12: "525", 13: "580"}  # that runs programs of a CUDA version
 
 
 def usable_gpus() -> int:
@@ -46,6 +50,18 @@ def unusable() -> str | None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def choose(device: "torch.device") -> None:
+    """Make a GPU that of this process."""
+    import torch
+
+    if device.type == "cuda":
+        try:
+            torch.cuda.set_device(device)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{device} cannot be used ({reason}); `rtm doctor --gpu` says more.") from None
 
 
 def check_devices(name: str, needed: Resources, target: Path) -> bool:

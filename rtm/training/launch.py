@@ -16,13 +16,13 @@ from rtm.core.layout import Layout
 from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger
 from rtm.lineage.store import served
-from rtm.pipeline.devices import check_devices
+from rtm.pipeline.devices import check_devices, choose
 from rtm.pipeline.graph import jobs
+from rtm.pipeline.runs import Stopped, book_of
 from rtm.pipeline.slurm import meeting_place, node_count, requeue
+from rtm.pipeline.unfinished import report_unfinished
 from rtm.training.assembly import train
 from rtm.training.loop import STOPPED
-from rtm.training.runs import Stopped, book_of
-from rtm.training.unfinished import report_unfinished
 
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
@@ -74,6 +74,7 @@ def _join(config: Config, layout: Layout, experiment: Experiment, seed: int, job
     """Train in this process, alone or with others; return whether it was stopped."""
     device = distributed.start(use_gpus)
     try:
+        choose(device)
         train(config, layout, experiment, seed, job, device)
     except Stopped as stopped:
         if distributed.rank() == 0:

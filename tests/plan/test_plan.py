@@ -12,7 +12,6 @@ from support import PARAMS
 from rtm.cli import plan as plan_cli
 from rtm.config import Config, Experiment, load
 from rtm.core.errors import UserError
-from rtm.core.files import write_json
 from rtm.pipeline.graph import every_job, jobs
 from rtm.plan import plan as planning
 from rtm.plan.estimate import Plan, seconds, times

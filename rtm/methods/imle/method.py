@@ -4,7 +4,7 @@ Latent j of pool r is number r * m + j of one endless sequence that depends on t
 remembered as one integer for each image.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from rtm.core import distributed
 from rtm.core.devices import sent
 from rtm.core.randomness import normal
-from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
-from rtm.methods.imle.matching import Matching
+from rtm.methods.imle.matching import Matching, gap
 from rtm.methods.imle.perceptual import Embedding, distance, load_maps
 from rtm.models.drawing import latents, noise_of
 from rtm.models.generator import Generator, build_generator
@@ -55,13 +54,11 @@ class ImleMethod(Method):
         if epoch != self.epoch:
             self._start_epoch(epoch)
         self._set_lr(step)
-        batch = batch_of(self.setting.seed, step, self.training.batch, self.n)
-        self.expect(batch_of(self.setting.seed, step + 1, self.training.batch, self.n))
-        loss = self.descend("generator", lambda part, n: self._losses(part).sum() / n, batch)
+        loss = self.descend("generator", lambda part, n: self._losses(part).sum() / n, self.batch(step))
         return {"loss": loss, "lr": self.optimizers["generator"].param_groups[0]["lr"], **self.numbers}
 
     def ema_decay(self, step: int) -> float:
-        return self.training.ema
+        return min(self.training.ema, (1 + step) / (self.training.ema_ramp + step))
 
     STATE = ("epoch", "rounds", "matched", "age", "thresholds", "numbers")
 
@@ -91,10 +88,12 @@ class ImleMethod(Method):
     def _losses(self, index: Tensor) -> Tensor:
         """LPIPS + 0.1 MSE between each image and what its latent gives (Eq. 1)."""
         real, here = self.setting.images.batch(index, self.setting.device), sent(index, self.setting.device)
-        fake = self._generated(self.z[here], noise_of(self.seed("pool"), self.latent[here]))
+        noise = noise_of(self.seed("pool"), self.latent[here])
+        fake, moved = self._generated(self.z[here], noise, self.imle.fixed_point > 0)
         with torch.no_grad():
             target = self.maps(real)
-        return distance(self.maps(fake), target) + self.imle.mse * (fake - real).square().mean((1, 2, 3))
+        pixels = self.imle.mse * (fake - real).square().mean((1, 2, 3))
+        return distance(self.maps(fake), target) + pixels + self.imle.fixed_point * moved
 
     def _start_epoch(self, epoch: int) -> None:
         """Match anew what is due: everything every `refresh` epochs or, with AdaIMLE's thresholds, what is learned."""
@@ -107,7 +106,8 @@ class ImleMethod(Method):
             self.thresholds[due] = (1 - adaptive.change) * losses[due]
         if due.any():
             self._match(due)
-            self.age[due] = 0
+            first = self.rounds == 1 and self.imle.stagger  # from then on a part of the images is due in each epoch
+            self.age[due] = torch.arange(self.n) % self.imle.refresh if first else 0
         self.epoch = epoch
 
     @torch.no_grad()
@@ -127,14 +127,13 @@ class ImleMethod(Method):
         self._place_latents()
         self.numbers = {
             "rounds": self.rounds,
-            "epsilon": found.epsilon,
+            "epsilon": self.matching.epsilon,
             "rejected": found.rejected,
+            "matched_gap": gap(found.matched[due], found.prior),  # 0: trained on what is seen at test time
             "match_mean": float(found.distances[due].mean()),
             "match_max": float(found.distances[due].max()),
             "distinct_matches": len(self.matched.unique()) / self.n,
         }
-        if found.recall is not None:
-            self.numbers["search_recall"] = found.recall
         if self.imle.adaptive:
             self.numbers["due"] = float(due.float().mean())
 
@@ -142,14 +141,17 @@ class ImleMethod(Method):
         """A chunk of the pool as images."""
         index = torch.arange(first, first + self.imle.chunk, device=self.setting.device)
         z = latents(self.seed("pool"), index, self.setting.experiment.recipe.dim)
-        return self._generated(z, noise_of(self.seed("pool"), index))
+        return self._generated(z, noise_of(self.seed("pool"), index))[0]
 
-    def _generated(self, z: Tensor, noise: Noise) -> Tensor:
-        """Images in float32, by a decoder in the recipe's precision."""
+    def _generated(self, z: Tensor, noise: Noise, residual: bool = False) -> tuple[Tensor, Tensor | float]:
+        """Images in float32, by a decoder in the recipe's precision; how far each state is from a fixed point."""
         reduced = self.training.precision == "bfloat16"
         with torch.autocast(self.setting.device.type, torch.bfloat16, enabled=reduced):
+            if residual:
+                w, moved = cast(Any, self.generator.mapper).residual(z)
+                return self.generator.decode(w, noise).float(), moved
             images: Tensor = self.generator(z, noise=noise)
-        return images.float()
+        return images.float(), 0.0
 
     def _place_latents(self) -> None:
         """The latent of each image, moved a little so that none is learned by heart."""

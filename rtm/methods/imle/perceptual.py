@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from rtm.core.randomness import normal, seed_of
 from rtm.models.digits import load_digits_classifier
 
-_SLICE = 2**18  # features of a layer that are projected at a time
-
 
 class LPIPS(nn.Module):
     """VGG16's five maps with the weights of LPIPS v0.1, whose square roots scale the channels."""
@@ -98,7 +96,7 @@ class Embedding(nn.Module):
         if self.projections is None:
             flat = [m.flatten(1) / math.sqrt(m.shape[2] * m.shape[3]) for m in maps]
         else:
-            flat = [_projected(m.flatten(1), p) for m, p in zip(maps, self.projections, strict=True)]
+            flat = [(m.flatten(1).to(p.dtype) @ p).float() for m, p in zip(maps, self.projections, strict=True)]
         return F.normalize(torch.cat(flat, 1))
 
 
@@ -113,11 +111,3 @@ def _projections(sizes: Sequence[int], dims: int, seed: int, device: torch.devic
             part = torch.arange(first, min(first + 16, len(rows)), device=device)
             rows[first : first + 16] = F.normalize(normal(seed_of(seed, "projection", layer), part, rows.shape[1]))
     return [rows.T for rows in drawn]
-
-
-def _projected(flat: Tensor, projection: Tensor) -> Tensor:
-    """Their product in float32, a slice at a time where the projection is kept in less."""
-    if projection.dtype == flat.dtype:
-        return flat @ projection
-    parts = zip(flat.split(_SLICE, 1), projection.split(_SLICE), strict=True)
-    return torch.stack([part @ rows.to(flat.dtype) for part, rows in parts]).sum(0)

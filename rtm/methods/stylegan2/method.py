@@ -17,7 +17,6 @@ from rtm.core import distributed
 from rtm.core.devices import sent
 from rtm.core.errors import UserError
 from rtm.core.randomness import normal
-from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
 from rtm.methods.stylegan2 import losses
 from rtm.methods.stylegan2.augment import Augment, adapt, uniform
@@ -64,10 +63,8 @@ class StyleGAN2Method(Method):
         self.numbers: dict[str, Tensor | float] = {"p": self.p} if self.gan.ada else {}  # the last ones, for the log
 
     def step(self, step: int) -> dict[str, Tensor | float]:
-        batch, images = self.training.batch, len(self.setting.images)
+        batch, reals = self.training.batch, self.batch(step)
         number = torch.arange(batch) + step * batch
-        reals = batch_of(self.setting.seed, step, batch, images)
-        self.expect(batch_of(self.setting.seed, step + 1, batch, images))
         self.numbers["loss"] = self._update("generator", self._generator_loss, number)
         if self.gan.path_length and step % self.gan.path_every == 0:
             self.numbers["path"] = self._update("generator", self._path_loss, number[: batch // 2])
@@ -112,8 +109,11 @@ class StyleGAN2Method(Method):
             images = self.generator.synthesis(ws, noise)
             y = normal(self.seed("path projection"), number, images[0].numel()).view_as(images)
             lengths = losses.path_lengths(images, ws, y)
-        self.path_mean = losses.path_target(self.path_mean, distributed.mean(lengths.detach().mean()), self.part)
-        return losses.path_penalty(lengths, self.path_mean) * self.gan.path_length * self.gan.path_every
+        mean = lengths.mean()
+        mean = mean + distributed.mean(mean.detach()) - mean.detach()  # of all processes, the gradient of this one's
+        target = losses.path_target(self.path_mean, mean, self.part)
+        self.path_mean = target.detach()
+        return losses.path_penalty(lengths, target) * self.gan.path_length * self.gan.path_every
 
     def _discriminator_loss(self, pairs: Tensor) -> Tensor:
         number, reals, real_labels = self._reals(pairs)
