@@ -1,7 +1,7 @@
 """A training on a pretended GPU: the real method and its real steps at full size, a few of them, and their cost.
 
-A matching round is rehearsed with a pool of one chunk and of two. All chunks have the same shapes, so the difference is
-what one more chunk costs, in time and in memory.
+A matching round is rehearsed with a pool of two chunks and of three. All have the same shapes, so the difference is what
+one more chunk costs, in time and in memory.
 """
 
 import math
@@ -130,7 +130,7 @@ class Rehearsed:
         return Rehearsal(self.world, shares, 0, parts, self.holds(), peaks)
 
     def matched(self) -> Rehearsal:
-        """A first round and step, a step, a round with one chunk, a round with two."""
+        """A round with two chunks and its step, a step, a round with three chunks."""
         imle, training, method = self.experiment.recipe.imle, self.experiment.recipe.training, cast(Any, self.method)
         assert imle is not None
         n = method.matching.n
@@ -142,15 +142,15 @@ class Rehearsed:
         self._watch(method.matching)
         with self.gpu.scope("data"):
             _ = method.matching.data_features  # kept for all rounds
-        one = self._round(method.matching, 0, 1)
+        two = self._round(method.matching, 0, 2)
         step = self.step(1, "step")
-        two = self._round(method.matching, epoch, 2)
-        parts = {part: two[part] - one[part] for part in PARTS}
-        begin = one["search"] - parts["search"] + (two["step"] - step)
+        three = self._round(method.matching, epoch, 3)
+        parts = {part: three[part] - two[part] for part in PARTS}
+        begin = two["search"] - parts["search"] - parts["search"] + (three["step"] - step)
         parts |= {"step": step, "begin": begin, "data": self.gpu.tallies["data"] + self.gpu.tallies["features 0"]}
-        rises = [max(books[part].peak for part in PARTS) - self.before[k] for k, books in ((1, one), (2, two))]
+        rises = [max(books[part].peak for part in PARTS) - self.before[k] for k, books in ((2, two), (3, three))]
         chunk = rises[1] - rises[0]
-        peak = self.before[2] + rises[1] + (chunks - 2) * chunk
+        peak = self.before[3] + rises[1] + (chunks - 3) * chunk
         peaks = {"step": step.peak, "round": peak}
         return Rehearsal(self.world, {"step": 1.0}, chunks, parts, self.holds(), peaks, chunks * chunk)
 
