@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rtm.config.experiments import Imle
