@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.models.decoders import Decoder
-from rtm.models.layers import Noise, compile_mapper
+from rtm.models.layers import Noise, compile_mapper, compile_part
 from rtm.models.registry import build_mapper
 
 
@@ -19,12 +19,16 @@ class Generator(nn.Module):
         self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, **depth: float | Tensor
     ) -> Tensor:
         """`depth` are a recursive mapper's H, or tolerance and max_H."""
-        images: Tensor = self.decoder(self.mapper(z, **depth), noise)
+        return self.decode(self.mapper(z, **depth), noise)
+
+    def decode(self, w: Tensor, noise: Noise | None) -> Tensor:
+        maps = noise([(r,) for r in self.decoder.noise_resolutions]) if noise else []
+        images: Tensor = self.decoder(w, maps)
         return images
 
     def compile_parts(self) -> None:
         compile_mapper(self.mapper)
-        self.decoder.compile()
+        compile_part(self.decoder)
 
 
 def build_generator(experiment: Experiment) -> Generator:

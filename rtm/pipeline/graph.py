@@ -193,12 +193,13 @@ class _Builder:
     def protocol(self, name: str, dataset: str) -> dict[str, Any]:
         """The values of a protocol for a dataset."""
         protocol = self.config.params.protocols[name]
-        return protocol.model_dump(mode="json", exclude={"title"}) | {"samples": protocol.required(dataset)}
+        read = protocol.model_dump(mode="json", exclude={"title", "reference"})
+        return read | {"samples": protocol.required(dataset)}
 
     def reference(self, dataset: str, protocol: str) -> Job:
         values = self.config.params.protocols[protocol]
         read = values.model_dump(mode="json", include={"extractor", "pr_extractor", "resize"})
-        inputs = [self.dataset(dataset), *self.networks(protocol)]
+        inputs = [self.dataset(values.compared(dataset)), *self.networks(protocol)]
         outputs = [self.layout.reference(dataset, protocol)]
         subject = Subject(dataset=dataset, protocol=protocol)
         entries, digits = ("rtm.metrics.evaluate:write_reference",), values.extractor == "digit_classifier"
@@ -386,11 +387,12 @@ def _source(name: str) -> dict[str, str]:
 
 
 def _architecture(experiment: Experiment) -> dict[str, Any]:
-    """The parameters that a generator is built from."""
+    """The parameters that a generator is built from and computes with."""
     decoder, gan, mapper = experiment.decoder, experiment.recipe.stylegan2, experiment.mapper
     return {
         "dim": experiment.recipe.dim,
         "mapper": mapper.model_dump(mode="json") | _source(mapper_class(mapper)),
         "decoder": decoder and decoder.model_dump(mode="json"),
         "stylegan2": gan and gan.model_dump(mode="json"),
+        "tf32": experiment.recipe.training.tf32,
     }

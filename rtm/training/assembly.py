@@ -24,9 +24,7 @@ from rtm.training.unfinished import note
 
 def train(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, device: torch.device) -> None:
     """The part of one process; the first one locks, saves and writes the receipt for all."""
-    setting = Setting(
-        experiment, seed, Images(layout.images(experiment.dataset_name)), _weights(layout, experiment), device
-    )
+    setting = setting_of(layout, experiment, seed, device)
     if distributed.rank() != 0:
         Run(build_method(setting), setting, layout.run(experiment.name, Ledger().fingerprint(job))).train()
         return
@@ -51,7 +49,12 @@ def _last_save(folder: Path) -> int:
     return max((file.stat().st_size for file in saved_states(folder) if file.exists()), default=0)
 
 
-def _weights(layout: Layout, experiment: Experiment) -> Path | None:
+def setting_of(layout: Layout, experiment: Experiment, seed: int, device: torch.device) -> Setting:
+    images = Images(layout.images(experiment.dataset_name))
+    return Setting(experiment, seed, images, weights_of(layout, experiment), device)
+
+
+def weights_of(layout: Layout, experiment: Experiment) -> Path | None:
     imle = experiment.recipe.imle
     return layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
 
