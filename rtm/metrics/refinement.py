@@ -18,8 +18,8 @@ from rtm.core.devices import best_device
 from rtm.core.distances import nearest
 from rtm.core.randomness import permutation, seed_of
 from rtm.metrics.features import Extractor, FeatureSet, extract
-from rtm.metrics.sampling import evaluation_seed
-from rtm.models.drawing import draw, load_generator, mapper_inputs
+from rtm.metrics.sampling import evaluation_seed, mapper_inputs
+from rtm.models.drawing import draw, load_generator
 from rtm.models.layers import relative_change
 
 LATENTS = 1024  # whose states are followed
