@@ -131,6 +131,8 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     parts = []
     while size:
         parts.append(connection.recv(min(size, 1 << 16)))
+        if not parts[-1]:  # the caller died in the middle of its message
+            os._exit(1)
         size -= len(parts[-1])
     return b"".join(parts)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, computed_field, model_validator
 
-from rtm.config.base import SHA256, Count, Name, Once, Positive, Strict
+from rtm.config.base import SHA256, Key, Name, Once, Positive, Size, Strict, Whole
 
 Metric = Literal[
     "fid",
@@ -29,17 +29,25 @@ Metric = Literal[
 ]
 COST_METRICS: frozenset[str] = frozenset({"time_ms", "mapper_parameters"})
 Better = Literal["higher", "lower"]
-Digits = Annotated[int, Field(ge=0)]
+Digits = Annotated[int, Field(ge=0, le=12)]
+Value = Annotated[float, Field(ge=0, le=1e12)]
+SHARES: tuple[Metric, ...] = ("precision", "recall", "coverage")  # numbers from 0 to 1
 
 
 class Published(Strict):
     """Numbers that others published, with their source; never shown as ours."""
 
     source: str  # who measured them and where they are published
-    cite: str | None = None  # BibTeX key of the method ...
+    cite: Key | None = None  # BibTeX key of the method ...
     reference: str | None = None  # ... and the reference behind the key
     quoted: bool = False  # true: from a publication (a dagger); false: evaluated by the paper's authors
-    values: dict[Metric, float]
+    values: dict[Metric, Value]
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Published":
+        if wrong := [name for name in SHARES if self.values.get(name, 0) > 1]:
+            raise ValueError(f"{', '.join(wrong)} must lie between 0 and 1")
+        return self
 
 
 class Foreign(Strict):
@@ -50,7 +58,7 @@ class Foreign(Strict):
     sha256: SHA256  # of the file; for a folder, the value that `rtm evaluate` prints
     dataset: Name  # they are compared with its training set
     protocols: Annotated[tuple[Name, ...], Field(min_length=1), Once]
-    cite: str | None = None
+    cite: Key | None = None
     reference: str | None = None
 
 
@@ -82,7 +90,7 @@ class Column(CellPart):
     better: Better | None = None
     mark: bool = True  # compare its values; false if the paper does not
     digits: Digits | None = None  # decimals
-    significant: Count | None = None  # significant digits instead
+    significant: Annotated[int, Field(gt=0, le=12)] | None = None  # significant digits instead
     whole_from: Positive | None = None  # values of at least this have no decimals
     unit: Literal["", "k", "M"] = ""
 
@@ -113,7 +121,7 @@ class Group(CellPart):
 
 class Table(CellPart):
     title: str
-    label: str
+    label: Key
     caption: str
     head: tuple[str, ...] = ("Method",)  # titles of the columns that name the row; two if groups have labels
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
@@ -207,9 +215,9 @@ class Figure(Strict):
     title: str
     caption: str
     experiments: Annotated[tuple[Name, ...], Field(min_length=1)]  # baseline first
-    rows: Count = 8
-    columns: Count = 8
-    skip: Annotated[int, Field(ge=0)] = 0  # leave out the first samples, for a second figure of the same gallery
+    rows: Size = 8
+    columns: Size = 8
+    skip: Whole = 0  # leave out the first samples, for a second figure of the same gallery
     metrics: tuple[Metric, ...] = ("fid", "precision", "recall")  # progress, sweep
     protocol: Name | None = None  # sweep, convergence
     table: Name | None = None  # precision_recall: the methods of this table

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
@@ -56,6 +57,7 @@ class ImageSet:
             raise UserError(f"{path} is missing; {remedy}.")
         with reading(path, remedy), safe_open(path, "numpy") as file:
             tensors, extractors = load_file(path), json.loads(file.metadata()["extractors"])
+            assert all(np.isfinite(each).all() for each in tensors.values()), "not finite"
             quality = FeatureSet(tensors["quality"], tensors.get("logits"))
         coverage = FeatureSet(tensors["coverage"], None) if "coverage" in tensors else quality
         return cls(quality, coverage, extractors)
@@ -219,6 +221,9 @@ def _samples(layout: Layout, experiment: Experiment, seed: int, variant: str, re
     path = layout.samples(experiment.name, seed) / f"{variant}.npy"
     if not path.exists():
         raise UserError(f"{path} is missing; make it with `rtm sample {experiment.name} --seed {seed}`.")
-    images: Pictures = np.load(path, mmap_mode="r")
+    side = experiment.dataset.resolution
+    with reading(path, f"delete it and make it again with `rtm sample {experiment.name} --seed {seed}`"):
+        images: NDArray[np.uint8] = np.load(path, mmap_mode="r")
+        assert images.dtype == np.uint8 and images.shape[1:] == (side, side, 3), f"{images.dtype} {images.shape}"
     check_count(images, required)
     return images

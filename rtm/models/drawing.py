@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rtm.config import Experiment
 from rtm.core.devices import allow_tf32
 from rtm.core.errors import UserError
+from rtm.core.files import reading
 from rtm.core.randomness import normal, normals, seed_of
 from rtm.data.datasets import to_pixels
 from rtm.models.layers import Noise
@@ -27,8 +28,11 @@ def load_generator(experiment: Experiment, checkpoint: Path, device: torch.devic
         raise UserError(f"{checkpoint} is missing; train it, or get it with `dvc pull {checkpoint.parent}`.")
     allow_tf32(experiment.recipe.training.tf32)
     generator = build_generator(experiment)
+    with reading(checkpoint, f"bring it back with `dvc checkout {checkpoint}`, or train {experiment.name} again"):
+        weights = load_file(checkpoint)
+        assert all(bool(each.isfinite().all()) for each in weights.values()), "not finite"
     try:
-        generator.load_state_dict(load_file(checkpoint))
+        generator.load_state_dict(weights)
     except RuntimeError:
         raise UserError(f"{checkpoint} does not fit the parameters of {experiment.name}; train it again.") from None
     return generator.to(device).eval().requires_grad_(False)

@@ -14,11 +14,11 @@ from rtm.config import Config, Experiment
 from rtm.config.experiments import Recursive
 from rtm.config.reports import Figure
 from rtm.core.errors import UserError
-from rtm.core.files import read_json
+from rtm.core.files import read_json, read_numbers
 from rtm.core.layout import Layout
 from rtm.reports.cells import TITLES, Line, build, read_summary
 from rtm.reports.commands import command
-from rtm.reports.latex import plain
+from rtm.reports.mathematics import plain
 
 # Okabe and Ito's colours for colour-blind readers; line styles and markers differ as well
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -207,7 +207,7 @@ def _logs(config: Config, layout: Layout, experiment: Experiment) -> list[pd.Dat
         if not path.exists():
             made = command(config, path, [experiment.name])
             raise UserError(f"{path} does not exist; make it first with `{made}`.")
-    return [pd.read_csv(path) for path in paths]
+    return [pd.DataFrame(read_numbers(path)) for path in paths]
 
 
 def _time_unit(seconds: float) -> tuple[str, float]:

@@ -10,7 +10,7 @@ from rtm.config import Config
 from rtm.config.reports import Column
 from rtm.core.layout import Layout
 from rtm.reports.cells import Cell, Sheet
-from rtm.reports.latex import plain
+from rtm.reports.mathematics import plain
 from rtm.reports.notes import notes
 from rtm.reports.tables import ARROWS, plain_title
 

@@ -19,6 +19,7 @@ from rtm.config import Experiment
 from rtm.config.experiments import MLP, Dataset, Evaluation, Mapper, Recipe, Recursive, Resources, Training
 from rtm.config.experiments import StyleGAN2 as Recipe2
 from rtm.core.errors import UserError
+from rtm.core.files import unsealed
 from rtm.data.datasets import Images, to_unit
 from rtm.data.prepare import prepare
 from rtm.methods.base import Setting
@@ -141,7 +142,8 @@ def test_a_killed_run_goes_on_bit_for_bit(digits: Images, tmp_path: Path, monkey
     for end, pace in product(ends, ("seconds", "images_per_second", "memory_gb")):
         end.pop(pace)
     assert ends[0] == ends[1]
-    state = torch.load(tmp_path / "whole" / "state.pt", weights_only=True)
+    with unsealed(tmp_path / "whole" / "state.pt") as (_, payload):
+        state = torch.load(payload, weights_only=True)
     assert 0 < state["extra"]["p"] < 1 and ends[0]["p"] == pytest.approx(state["extra"]["p"], abs=1e-6)
 
 
