@@ -15,7 +15,8 @@ Metric = Literal[
     "recall",
     "density",
     "coverage",
-    "steps",  # these eight of recursive mappers
+    "steps",  # these nine of recursive mappers
+    "hardness",
     "z_change",
     "z_tail",
     "w_change",
