@@ -199,7 +199,8 @@ class Training(Strict):
     ema: Fraction = 0.9999
     ema_ramp: Count = 10  # after t steps the decay is at most (1 + t) / (ramp + t), so that it follows a short run
     accumulate: Count = 1
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"  # of decoder, synthesis and discriminator
+    tf32: bool = True  # on a GPU, float32 convolutions round their inputs to 10 bits; never mappers, search and metrics
     compile: bool = False
     save_every: Count  # steps between saves of the state
     grid_every: Count  # steps between sample grids

@@ -6,15 +6,13 @@ so that the style acts on the trunk itself. Feature maps are (batch, width, R, R
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-from rtm.models.layers import Noise
 
 
 class AdaIN(nn.Module):
@@ -88,7 +86,7 @@ class DecoderBlock(nn.Module):
         if self.upsample > 1:
             x = F.interpolate(x, scale_factor=self.upsample, mode="nearest")
         if self.noise is not None and noise is not None:
-            x = x + self.noise * noise
+            x = x + (self.noise * noise).to(x.dtype)
         x = self.adain(x, w)
         return x + cast(Tensor, self.branch(x))
 
@@ -129,9 +127,10 @@ class Decoder(nn.Module):
         self.gain = nn.Parameter(torch.ones(channels, 1, 1))
         self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
 
-    def forward(self, w: Tensor, noise: Noise | None = None) -> Tensor:
-        """Images for w (batch, dim); `noise` gives one map for each resolution, shared by the blocks of a stage."""
-        maps = {r: noise(r) for r in self.noise_resolutions} if noise else {}
+    def forward(self, w: Tensor, noise: Sequence[Tensor] = ()) -> Tensor:
+        """Images for w (batch, dim); `noise` is empty or has a map, drawn outside of what is compiled, for each of
+        `noise_resolutions`, shared by the blocks of a stage."""
+        maps = dict(zip(self.noise_resolutions, noise, strict=True)) if noise else {}
         x = self.constant.expand(len(w), -1, -1, -1)
         for resolution, layer in zip(self.resolutions, self.layers, strict=True):
             x = layer(x, w, maps.get(resolution))

@@ -383,11 +383,12 @@ def _source(name: str) -> dict[str, str]:
 
 
 def _architecture(experiment: Experiment) -> dict[str, Any]:
-    """The parameters that a generator is built from."""
+    """The parameters that a generator is built from and computes with."""
     decoder, gan, mapper = experiment.decoder, experiment.recipe.stylegan2, experiment.mapper
     return {
         "dim": experiment.recipe.dim,
         "mapper": mapper.model_dump(mode="json") | _source(mapper_class(mapper)),
         "decoder": decoder and decoder.model_dump(mode="json"),
         "stylegan2": gan and gan.model_dump(mode="json"),
+        "tf32": experiment.recipe.training.tf32,
     }

@@ -50,9 +50,13 @@ def _last_save(folder: Path) -> int:
 
 
 def setting_of(layout: Layout, experiment: Experiment, seed: int, device: torch.device) -> Setting:
+    images = Images(layout.images(experiment.dataset_name))
+    return Setting(experiment, seed, images, weights_of(layout, experiment), device)
+
+
+def weights_of(layout: Layout, experiment: Experiment) -> Path | None:
     imle = experiment.recipe.imle
-    weights = layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
-    return Setting(experiment, seed, Images(layout.images(experiment.dataset_name)), weights, device)
+    return layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
 
 
 def _described(experiment: Experiment, seed: int, fingerprint: str, data: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rtm.core.layout import Layout
 from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger
 from rtm.lineage.store import served
-from rtm.pipeline.devices import check_devices
+from rtm.pipeline.devices import check_devices, choose
 from rtm.pipeline.graph import jobs
 from rtm.pipeline.slurm import requeue
 from rtm.training.assembly import train
@@ -60,6 +60,7 @@ def _launch(processes: int, folder: Path) -> bool:
         max_restarts=0,
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
+        local_addr="127.0.0.1",  # the node's full name may not resolve on the node
         run_id=uuid.uuid4().hex,
     )
     try:
@@ -82,6 +83,7 @@ def _join(config: Config, layout: Layout, experiment: Experiment, seed: int, job
     """Train in this process, alone or with others; return whether it was stopped."""
     device = distributed.start(use_gpus)
     try:
+        choose(device)
         train(config, layout, experiment, seed, job, device)
     except Stopped as stopped:
         if distributed.rank() == 0:

@@ -31,7 +31,7 @@ def without_store(folder: Path) -> dict[str, str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo with one short training, which saves often, under git and DVC."""
     folder = copied(tmp_path_factory.mktemp("kills"))
-    for name in (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore", "data.dvc"):
+    for name in (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     for file, old, new in (
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert old in path.read_text()
         path.write_text(path.read_text().replace(old, new))
     run(folder, "git", "init", "-q")
-    run(folder, "rtm", "lineage", "dvc")
+    run(folder, "rtm", "lineage", "dvc", "all")
     with chdir(folder):
         smoke_workspace.fetch(load("demo"))
     run(folder, *SNAKEMAKE, given=without_store(folder))

@@ -15,9 +15,7 @@ import yaml
 from support import ROOT
 from support.standin import Repository, write
 
-from rtm.config import load
 from rtm.core.files import unprotect, write_text
-from rtm.data.prepare import prepare
 
 pytestmark = pytest.mark.slow(seconds=4)
 NOTHING: list[str] = []
@@ -356,19 +354,6 @@ def test_a_misspelt_target_gets_the_names_there_are(finished: Repository) -> Non
     assert "Nothing makes reports/tab_cifar.tex; choose one of reports/tab_cifar10.tex" in output
     output = finished.run("snakemake", "-n", "--rerun-triggers", "code", "--", "all", fails=True)
     assert "--rerun-triggers mtime" in output
-
-
-def test_data_is_what_dvc_records(tmp_path: Path) -> None:
-    """data.dvc holds the embedded digits: fetching them anew gives the same bytes."""
-    for path in ("data.dvc", ".dvc/config"):
-        write(tmp_path / path, (ROOT / path).read_text())
-    config = load("demo", ROOT / "params")
-    for name in ("digits", "digits500", "digits_rest"):
-        prepare(name, config.params.datasets[name], tmp_path / f"data/{name}/images.npy")
-    repository = Repository(tmp_path)
-    repository.run("git", "init", "-q")
-    repository.run("dvc", "commit", "-q", "-f", "data.dvc")
-    assert (tmp_path / "data.dvc").read_text() == (ROOT / "data.dvc").read_text()
 
 
 def test_one_dataset_of_several(tmp_path: Path) -> None:

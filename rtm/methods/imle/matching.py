@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rtm.config.experiments import Imle
@@ -17,7 +18,7 @@ from rtm.core import distributed
 from rtm.core.distances import nearest
 from rtm.core.neighbours import StreamingMatch
 from rtm.core.progress import track
-from rtm.data.datasets import Images, to_unit
+from rtm.data.datasets import Images
 from rtm.methods.imle.perceptual import Embedding
 
 
@@ -62,14 +63,16 @@ class Matching:
 
     @cached_property
     def data_features(self) -> Tensor:
-        """phi of every image (n, d_phi)."""
-        pixels, step = self.images.pixels, self.imle.chunk
-        starts = range(0, self.n, step)
+        """phi of every image (n, d_phi); the processes take the chunks in turn."""
+        step, turns = self.imle.chunk, distributed.world()
+        starts = range(0, self.n, step)[distributed.rank() :: turns] or [0]  # one without a chunk learns d_phi
         parts = [
-            self.embedding(to_unit(torch.tensor(pixels[at : at + step]).to(self.device).permute(0, 3, 1, 2)))
+            self.embedding(self.images.batch(torch.arange(at, min(at + step, self.n)), self.device))
             for at in track(starts, "features of the data", len(starts))
         ]
-        return torch.cat(parts)
+        mine = torch.cat(parts)
+        mine = F.pad(mine, (0, 0, 0, -(-self.n // (step * turns)) * step - len(mine))).unflatten(0, (-1, step))
+        return torch.stack(distributed.gather(mine), 1).flatten(0, 2)[: self.n]
 
 
 def _merged(match: StreamingMatch) -> tuple[Tensor, Tensor]:
