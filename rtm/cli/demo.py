@@ -1,6 +1,5 @@
 """`rtm demo`: run the pipeline on the embedded digits with a live display, then print the tables."""
 
-import json
 import os
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 from rtm.cli.forkserver import running
 from rtm.config import Config, load
 from rtm.core.errors import UserError
+from rtm.core.files import read_json
 from rtm.core.layout import Layout
 from rtm.core.progress import columns
 from rtm.lineage.job import Job
@@ -130,8 +130,8 @@ def _lines(todo: list[Job], folder: Path, console: Console) -> Iterator[Update]:
 def _running(folder: Path) -> Iterator[tuple[str, Progressed]]:
     for path in sorted(folder.glob("*.json")):
         try:
-            yield path.stem, json.loads(path.read_text())
-        except (OSError, ValueError):  # the job has just ended
+            yield path.stem, read_json(path)
+        except UserError:  # the job has just ended
             continue
 
 

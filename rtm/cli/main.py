@@ -4,6 +4,7 @@ Heavy modules are imported inside the verbs, so that `rtm --help`, tables and fi
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -18,7 +19,19 @@ from rtm.cli.runs import runs
 from rtm.cli.showing import doctor, figure, pdf, print_schema, report, status, table
 from rtm.cli.store import add_options as add_store
 from rtm.cli.store import store
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
+
+FAULTS = {  # of the machine, and what helps
+    errno.EROFS: "make this place writable, or work in another one",
+    errno.EACCES: "ask its owner for permission",
+    errno.EPERM: "ask its owner for permission",
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "free some space there, or ask for a larger quota",
+    errno.EFBIG: "raise the limit of a file's size (`ulimit -f unlimited`)",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n 4096`)",
+    errno.EIO: "look after this disk",
+    errno.ESTALE: "mount this network disk again",
+}
 
 
 def data(arguments: Arguments) -> None:
@@ -135,6 +148,12 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:  # `rtm ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in FAULTS:
+            raise
+        place = printable(error.filename or Path.cwd())
+        print(f"rtm: {place}: {error.strerror}; {FAULTS[error.errno]}, and run this again.", file=sys.stderr)
         sys.exit(1)
 
 

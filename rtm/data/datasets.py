@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rtm.core.devices import sent
 from rtm.core.errors import UserError
-from rtm.core.files import read_json, reading
+from rtm.core.files import digest, read_json, reading
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -36,6 +36,7 @@ class Images:
             self.sha256: str = read_json(meta)[images.name.removesuffix("images.npy") + "sha256"]
         with reading(labels, remedy):
             self.labels: Labels | None = np.load(labels) if labels.exists() else None
+        self._file, self._seen = images, _stamp(images)
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -48,6 +49,16 @@ class Images:
         """Begin to read the parts of a later batch in the background, for a GPU."""
         if device.type == "cuda":
             self._ahead |= {_key(index): _reader().submit(self._read, index) for index in parts}
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that was replaced or written to since it was opened; touching it changes nothing."""
+        if (now := _stamp(self._file)) != self._seen:
+            if now is None or digest(self._file) != self.sha256:
+                raise UserError(
+                    f"{self._file} changed while it was used; bring it back with `rtm fetch {self._file.parent.name}` "
+                    "or `dvc checkout`, and run this again: it goes on from its last save."
+                )
+            self._seen = now
 
     def batch(self, index: Tensor, device: torch.device) -> Tensor:
         """Images (batch, 3, R, R) in [-1, 1]."""
@@ -66,6 +77,14 @@ def _key(index: Tensor) -> tuple[int, ...]:
 @cache
 def _reader() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "images")
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def to_unit(pixels: Tensor) -> Tensor:

@@ -20,10 +20,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired
+
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from rtm.core.errors import UserError
-from rtm.core.files import UNREADABLE, checkpoint_metadata, digest, make_command, read_json, write_json, write_text
+from rtm.core.files import (
+    UNREADABLE,
+    checkpoint_metadata,
+    digest,
+    make_command,
+    matches,
+    read_json,
+    write_json,
+    write_text,
+)
 from rtm.core.layout import Layout, saved_states
 from rtm.lineage.environment import environment
 from rtm.lineage.equivalence import Comparison, Line, Pair, read_lines, smallest
@@ -33,7 +45,45 @@ from rtm.lineage.job import Job, Stage
 HASHES = Path(".snakemake/rtm/md5.json")  # md5 by path, size and time: a large file is read once
 JSON = dict[str, Any]
 ABSENT = "absent"  # shown for a value whose key is not there; strings have quotes
+MORE = ConfigDict(extra="allow")
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _NOTHING = object()
+
+
+class Parts(TypedDict):
+    params: JSON
+    code: str
+    inputs: dict[str, str | None]
+
+
+class Output(TypedDict):
+    md5: str
+    size: Count
+
+
+class Made(TypedDict, total=False):
+    __pydantic_config__ = MORE  # type: ignore[misc]
+    host: str
+    time: str
+    seconds: Positive
+    gpu_hours: Positive | None
+    revision: str | None
+    environment: dict[str, str]
+    slurm_job: str
+    slurm_jobs: list[str]
+
+
+class Signed(TypedDict):
+    __pydantic_config__ = MORE  # type: ignore[misc]
+    fingerprint: str
+    parts: Parts
+
+
+class Receipt(Signed):
+    outputs: dict[str, Output]
+    made: Made
+    identity: NotRequired[str]
 
 
 class State(Enum):
@@ -57,7 +107,7 @@ class Ledger:
 
     def receipt(self, job: Job) -> JSON | None:
         if job.id not in self._receipts:
-            self._receipts[job.id] = _signed(job.receipt) if job.receipt.exists() else None
+            self._receipts[job.id] = read_receipt(job.receipt) if job.receipt.exists() else None
         return self._receipts[job.id]
 
     def parts(self, job: Job) -> JSON:
@@ -405,21 +455,17 @@ def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
             raise UserError(f"{job.id} needs {before.id}: {'; '.join(ledger.why(before))}. {ledger.advice(before)}")
 
 
-def _signed(receipt: Path) -> JSON:
-    """A receipt's content, if it is whole."""
-    content = read_json(receipt)
-    if not whole_receipt(content):
-        raise UserError(
-            f"{receipt} is not a whole receipt; bring it back with `git checkout -- {receipt}` or `dvc checkout "
-            f"{receipt}`, or delete it and have what it signed for made again."
-        )
-    return dict(content)
+def read_receipt(receipt: Path) -> JSON:
+    kept = f"bring it back with `git checkout -- {receipt}` or `dvc checkout {receipt}`"
+    return dict(read_json(receipt, Receipt, f"{kept}, or delete it and have what it signed for made again"))
 
 
 def whole_receipt(value: Any) -> bool:
-    whole = _holds(value, fingerprint=str, parts=dict, outputs=dict, made=dict)
-    whole = whole and _holds(value["parts"], params=dict, code=str, inputs=dict)
-    return whole and all(_holds(output, md5=str, size=int) for output in value["outputs"].values())
+    return matches(value, Receipt)
+
+
+def whole_parts(value: Any) -> bool:
+    return matches(value, Signed)
 
 
 def code_file(job: Job, root: str) -> Path:
@@ -428,7 +474,7 @@ def code_file(job: Job, root: str) -> Path:
 
 def recorded_graph(path: Path) -> Graph | None:
     """The definitions behind a hash, if the file has them and its name follows from them."""
-    with suppress(*UNREADABLE, AttributeError):
+    with suppress(*UNREADABLE):
         graph = Graph.of(path.read_text())
         return graph if graph.root == path.stem and graph.follows() else None
     return None
@@ -441,10 +487,6 @@ def _through(job: Job) -> list[Job]:
 def _entries(job: Job) -> tuple[str, ...]:
     """The code of a job and of the temporary jobs before it."""
     return tuple(entry for each in (job, *_through(job)) for entry in each.entries)
-
-
-def _holds(value: Any, **kinds: type) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(key), kind) for key, kind in kinds.items())
 
 
 def _fingerprint(job: Job, parts: JSON) -> str:

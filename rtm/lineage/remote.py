@@ -35,7 +35,7 @@ class Remote:
 
     def graph(self, code: str) -> Graph | None:
         text = self._asked(lambda: self._read(f"{CODE}/{code}.json"))
-        with suppress(*UNREADABLE, AttributeError):
+        with suppress(*UNREADABLE):
             graph = Graph.of(text or "")
             return graph if graph.root == code and graph.follows() else None
         return None

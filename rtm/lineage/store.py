@@ -137,7 +137,7 @@ class Shelf:
     def entries(self, at: str = "") -> list[Entry]:
         found = []
         for path in sorted(self.index.glob(f"{at}*.json")):
-            with suppress(*UNREADABLE, AttributeError):  # a damaged entry is none
+            with suppress(*UNREADABLE):  # a damaged entry is none
                 found.append(Entry.of(path.read_text(), path.name))
         return found
 
@@ -302,7 +302,7 @@ class Store:
     def _distant(self, at: str) -> Iterator[Entry]:
         for file in self.remote.files:
             text = self.remote.text(file) if file.startswith(f"{at}-") else None
-            with suppress(*UNREADABLE, AttributeError):
+            with suppress(*UNREADABLE):
                 if text:
                     yield Entry.of(text, file)
 

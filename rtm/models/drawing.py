@@ -6,6 +6,7 @@ Two experiments with the same dim share the noise of image i.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from rtm.config import Experiment
 from rtm.core.devices import allow_tf32
 from rtm.core.errors import UserError
+from rtm.core.files import reading
 from rtm.core.randomness import normal, normals, seed_of
 from rtm.data.datasets import to_pixels
 from rtm.models.layers import Noise
@@ -27,8 +29,11 @@ def load_generator(experiment: Experiment, checkpoint: Path, device: torch.devic
         raise UserError(f"{checkpoint} is missing; train it, or get it with `dvc pull {checkpoint.parent}`.")
     allow_tf32(experiment.recipe.training.tf32)
     generator = build_generator(experiment)
+    with reading(checkpoint, f"bring it back with `dvc checkout {checkpoint}`, or train {experiment.name} again"):
+        weights = load_file(checkpoint)
+        assert all(bool(each.isfinite().all()) for each in weights.values()), "not finite"
     try:
-        generator.load_state_dict(load_file(checkpoint))
+        generator.load_state_dict(weights)
     except RuntimeError:
         raise UserError(f"{checkpoint} does not fit the parameters of {experiment.name}; train it again.") from None
     return generator.to(device).eval().requires_grad_(False)
@@ -60,19 +65,25 @@ def labels_of(seed: int, index: Tensor, classes: int) -> Tensor | None:
     return (uniform * classes).long().clamp(max=classes - 1)
 
 
+def mapper_inputs(generator: nn.Module, experiment: Experiment, seed: int, index: Tensor) -> Tensor:
+    """What the mapper sees of images `index`: z, with classes beside the embedding of the label."""
+    z, labels = latents(seed, index, experiment.recipe.dim), labels_of(seed, index, classes_of(experiment))
+    return z if labels is None else cast(Any, generator).mapping.conditioned(z, labels)
+
+
 @torch.no_grad()
 def draw(
     generator: nn.Module,
     experiment: Experiment,
     seed: int,
     index: Tensor,
-    H: int | None = None,  # refinement steps, if not those of training
     z: Tensor | None = None,  # instead of the latents of `index`
+    **depth: float | Tensor,  # of a recursive mapper, if not that of training
 ) -> Tensor:
     """Images `index` of a seed, uint8 (batch, R, R, 3)."""
     z = latents(seed, index, experiment.recipe.dim) if z is None else z
     labels = labels_of(seed, index, classes_of(experiment))
-    images = generator(z, labels=labels, noise=noise_of(seed, index), H=H)
+    images = generator(z, labels=labels, noise=noise_of(seed, index), **depth)
     return to_pixels(images).permute(0, 2, 3, 1)
 
 

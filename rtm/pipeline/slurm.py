@@ -1,12 +1,16 @@
 """The jobs of this repository in SLURM's queue. Without SLURM there are none."""
 
 import getpass
+import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rtm.config.experiments import Resources
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 
 TIMEOUT = 20  # seconds: a command that only reads must not wait long for the controller
 PATIENCE, PAUSE = 300.0, 10.0  # seconds in which a job repeats its requeue request, and between two requests
@@ -22,7 +26,7 @@ MARGIN = 60.0  # seconds before the walltime that a job needs to end
 AWAY = ("contact slurm controller", "timed out", "connection refused", "connect failure", "zero bytes")
 
 
-class _Away(Exception):  # noqa: N818  (not an error: it may come back)
+class Away(Exception):  # noqa: N818  (not an error: it may come back)
     """The controller did not answer."""
 
 
@@ -33,7 +37,9 @@ class Queued:
     id: str
     state: str
     comment: str  # the rule and its wildcards, from Snakemake's executor
-    node: str
+    name: str
+    submitted: str  # a time
+    reason: str  # why it waits; "None" if it runs
 
 
 def comment(rule: str, *wildcards: object) -> str:
@@ -43,7 +49,7 @@ def comment(rule: str, *wildcards: object) -> str:
 
 def _output(*command: str) -> str | None:
     """The output of a SLURM command; None if it failed or the controller did not answer."""
-    with suppress(_Away):
+    with suppress(Away):
         return _answer(*command)
     return None
 
@@ -55,38 +61,109 @@ def _answer(*command: str) -> str | None:
     try:
         asked = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
-        raise _Away from None
+        raise Away from None
     except OSError:
         return None
     if asked.returncode and any(sign in asked.stderr.lower() for sign in AWAY):
-        raise _Away
+        raise Away
     return None if asked.returncode else asked.stdout.strip()
+
+
+def waiting_jobs() -> list[Queued]:
+    """As `queued`; none if the controller does not answer."""
+    with suppress(Away):
+        return queued()
+    return []
 
 
 def queued() -> list[Queued]:
     """The jobs that this user submitted from this folder."""
-    output = _output("squeue", f"--user={getpass.getuser()}", "--noheader", "--format=%i\t%T\t%k\t%N\t%Z")
+    shown = "%i\t%T\t%k\t%j\t%V\t%r\t%Z"
+    output = _answer("squeue", f"--user={getpass.getuser()}", "--noheader", f"--format={shown}")
     rows = [line.split("\t") for line in (output or "").splitlines()]
-    return [Queued(*row[:4]) for row in rows if len(row) == 5 and Path(row[4]) == Path.cwd()]
+    return [Queued(*row[:6]) for row in rows if len(row) == 7 and Path(row[6]) == Path.cwd()]
 
 
-def keep_polling() -> None:
-    """Keep polling while the controller does not answer.
+class Executor:
+    """Snakemake's executor for SLURM, with what it lacks; `exhausted` counts the jobs that ran out of memory.
 
-    Before every poll the executor asks the controller how long jobs stay in the queue. It takes no answer for "not at
-    all" and then asks sacct, for ever if there is no accounting. The answer never changes, so we remember it.
+    - Submissions are repeated while the controller does not answer (`rtm.pipeline.submit`).
+    - Names of jobs say stage and experiment. It gives all jobs one name and asks for them by it; here it asks by user.
+    - A job that failed is reported with what SLURM knows about it.
+    - Before every poll it asks how long jobs stay in the queue, and takes no answer for "not at all"; then it asks
+      sacct, for ever if there is no accounting. The answer never changes, so it is remembered.
     """
-    executor: Any = sys.modules.get("snakemake_executor_plugin_slurm")
-    if executor is not None:
-        ask = executor.get_min_job_age
-        known: list[int] = []
 
-        def remembered() -> int | None:
-            if not known and (answer := ask()) is not None:
-                known.append(answer)
-            return known[0] if known else None
+    def __init__(self, walltime: int | None) -> None:
+        self.exhausted: Counter[str] = Counter()
+        self.walltime = walltime
+        plugin: Any = sys.modules.get("snakemake_executor_plugin_slurm")
+        if plugin is not None:
+            plugin.get_min_job_age = _remembered(plugin.get_min_job_age)
+            plugin.get_submit_command = self._submitting(plugin.get_submit_command)
+            for query in ("query_job_status_squeue", "query_job_status_sacct"):
+                setattr(plugin, query, _by_user(getattr(plugin, query)))
+            plugin.Executor.report_job_error = self._explaining(plugin.Executor.report_job_error)
 
-        executor.get_min_job_age = remembered
+    def _submitting(self, command: Callable[..., str]) -> Callable[..., str]:
+        def submit(job: Any, params: dict[str, Any], settings: Any = None, **more: Any) -> str:
+            prefix = getattr(settings, "jobname_prefix", None)
+            name = job_name(prefix, job)
+            call = command(job, {**params, "run_uuid": name}, settings=settings, **more)
+            if job.is_group():  # the time of its jobs together, and after one that an earlier Snakemake left behind
+                call = re.sub(r" -t (\d+)", lambda found: f" -t {self._at_most(int(found[1]))}", call)
+                alive = [each.id for each in waiting_jobs() if each.comment == params["comment_str"]]
+                call += f" --dependency=afterany:{':'.join(alive)}" if alive else ""
+            return call.replace("sbatch ", f"{shlex.quote(sys.executable)} -m rtm.pipeline.submit ", 1)
+
+        return submit
+
+    def _at_most(self, minutes: int) -> int:
+        return min(minutes, self.walltime or minutes)
+
+    def _explaining(self, report: Callable[..., None]) -> Callable[..., None]:
+        def explain(executor: Any, info: Any, msg: str | None = None, **more: Any) -> None:
+            told = str(msg or "").replace("Detailed failure reason unavailable (status command is not 'sacct').", "")
+            if info.external_jobid:
+                told += explanation(info.external_jobid)
+            if "OUT_OF_MEMORY" in told:
+                for each in info.job.jobs if info.job.is_group() else [info.job]:
+                    self.exhausted[comment(each.rule.name, *each.wildcards)] += 1
+                asked = info.job.resources.get("mem_mb")
+                told += f" It ran out of its {asked} MB; a next attempt asks for twice as much, up to the node's."
+            report(executor, info, msg=told, **more)
+
+        return explain
+
+
+def job_name(prefix: str | None, job: Any) -> str:
+    """Of a job in the queue: train.cifar10_imle_rtm.0, measure.smoke.obama_imle_mlp_seed0."""
+    parts = [job.groupid] if job.is_group() else [job.name, *job.wildcards]
+    return re.sub(r"[^A-Za-z0-9_-]+", ".", ".".join([*([prefix] if prefix else []), *map(str, parts)])).strip(".")
+
+
+def explanation(number: str) -> str:
+    """What SLURM knows about a job that failed."""
+    found = dict(re.findall(r"(\w+)=(\S+)", _output("scontrol", "--oneliner", "show", "job", number) or ""))
+    facts = [
+        f"{name} {found[name]}" for name in ("JobState", "Reason", "ExitCode", "NodeList", "RunTime") if name in found
+    ]
+    return f"SLURM says: {', '.join(facts)}." if facts else ""
+
+
+def _remembered(ask: Callable[[], int | None]) -> Callable[[], int | None]:
+    known: list[int] = []
+
+    def remembered() -> int | None:
+        if not known and (answer := ask()) is not None:
+            known.append(answer)
+        return known[0] if known else None
+
+    return remembered
+
+
+def _by_user(query: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda run: query(run).replace(f"--name {run}", f"--user {getpass.getuser()}")
 
 
 def requeue() -> bool:
@@ -104,7 +181,7 @@ def requeue() -> bool:
                 return tried  # perhaps it was requeued and the answer got lost
             tried = True
             return _answer("scontrol", "requeue", job) is not None
-        except _Away:
+        except Away:
             if time.time() > until:
                 return False
             time.sleep(PAUSE)
@@ -122,6 +199,102 @@ def refuse_impossible(name: str, needed: Resources, model: str) -> None:
             f"node has that (the largest: {most[0]} GPUs, {most[1]} cores, {most[2] // 1000} GB); lower its resources "
             "in params/recipes.yaml, or set the cluster's gpu_model at the top of slurm/config.yaml."
         )
+
+
+def largest_memory(needed: Resources, model: str) -> int:
+    """MB of the largest node that has the GPUs; what is asked for if that is unknown."""
+    fits = [int(memory.rstrip("+")) for gres, _, memory in _nodes() if _gpus(gres, model) >= needed.gpus]
+    return max(fits, default=needed.mem_gb * 1000)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where jobs go, by the profile."""
+
+    partition: str | None
+    account: str | None
+
+    def limits(self) -> dict[str, float]:
+        """Minutes by partition, of those that jobs may go to."""
+        every = {name.rstrip("*"): limit for name, limit in _partitions()}
+        chosen = self.partition.split(",") if self.partition else _default_partitions()
+        return {name: _minutes(every[name]) for name in chosen if name in every}
+
+    def refuse_long(self, name: str, minutes: int) -> None:
+        """Refuse a job that asks for more time than it can get: it would wait for ever."""
+        limits = self.limits()
+        if limits and minutes > (longest := max(limits.values())):
+            raise UserError(
+                f"{name} asks for {minutes} minutes, and partition {', '.join(limits)} allows {longest:g}; set "
+                f"walltime={longest:g} at the top of slurm/config.yaml: a longer training continues in its next slice."
+            )
+
+    def check(self) -> None:
+        """Refuse a cluster that does not answer, and a partition or an account that it does not know."""
+        known = [name.rstrip("*") for name, _ in _partitions()]
+        if not known:
+            raise UserError(
+                "SLURM does not answer (`sinfo` lists no partition); try again, or leave out `--profile slurm`."
+            )
+        if wrong := [name for name in (self.partition or "").split(",") if name and name not in known]:
+            raise UserError(
+                f"SLURM has no partition {', '.join(wrong)}; set slurm_partition at the top of slurm/config.yaml to "
+                f"one of {', '.join(dict.fromkeys(known))}."
+            )
+        accounts = _accounts()
+        if self.account and accounts and self.account.lower() not in accounts:
+            raise UserError(
+                f"SLURM has no account {self.account} for you; set slurm_account at the top of slurm/config.yaml to "
+                f"one of {', '.join(accounts)}."
+            )
+        options = [*(["-p", self.partition] if self.partition else []), *(["-A", self.account] if self.account else [])]
+        if options and (refused := _refused("sbatch", "--test-only", "--time=1", *options, "--wrap=true")):
+            raise UserError(
+                f"SLURM refuses slurm_partition {self.partition or '(default)'} with slurm_account "
+                f"{self.account or '(default)'}: {refused}; correct them at the top of slurm/config.yaml."
+            )
+
+
+def _accounts() -> list[str]:
+    """Of this user; none if the cluster keeps no accounts."""
+    listed = _output(
+        "sacctmgr", "--noheader", "--parsable2", "list", "assoc", f"user={getpass.getuser()}", "format=account"
+    )
+    return list(dict.fromkeys(line.strip().lower() for line in (listed or "").splitlines() if line.strip()))
+
+
+def _refused(*command: str) -> str:
+    """What a command says about an account or a partition that is wrong."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        said = " ".join(asked.stderr.split())
+        if asked.returncode and re.search(r"invalid (account|partition|qos)|not permitted|access", said, re.IGNORECASE):
+            return printable(said)
+    return ""
+
+
+def _minutes(limit: str) -> float:
+    """From SLURM's [days-]hours:minutes:seconds; "infinite" has no limit."""
+    if not re.fullmatch(r"[\d:-]+", limit):
+        return math.inf
+    days, _, clock = limit.rpartition("-")
+    parts = [int(part) for part in clock.split(":")]
+    if days:
+        hours, minutes, *_ = [*parts, 0, 0]
+        return 1440 * int(days) + 60 * hours + minutes
+    hours, minutes, seconds = [0, 0, 0, *parts][-3:] if len(parts) > 1 else (0, parts[0], 0)
+    return 60 * hours + minutes + seconds / 60
+
+
+@cache
+def _partitions() -> list[list[str]]:
+    """Name, with a star if it is the default, and longest time of every partition."""
+    output = _output("sinfo", "--noheader", "--format=%P\t%l")
+    return [line.split("\t") for line in (output or "").splitlines()]
+
+
+def _default_partitions() -> list[str]:
+    return [name.rstrip("*") for name, _ in _partitions() if name.endswith("*")]
 
 
 @cache

@@ -25,7 +25,7 @@ from rtm.lineage.receipts import Ledger, State, refuse_lost, unsigned
 from rtm.lineage.store import SWITCH, Store
 from rtm.pipeline.devices import check_devices
 from rtm.pipeline.graph import LIGHT, every_job
-from rtm.pipeline.slurm import Queued, comment, keep_polling, queued, refuse_impossible
+from rtm.pipeline.slurm import Executor, Queued, Site, comment, largest_memory, refuse_impossible, waiting_jobs
 
 MARKS = Path(".snakemake/rtm")
 REDO = 1.0  # GPU-hours of finished trainings that a plan repeats without asking
@@ -47,7 +47,11 @@ class Plan:
         self.coming: set[str] = set()  # in a dry run: files that would come from the store
         self.redone: dict[str, float] = {}  # finished trainings that would run again, and their hours
         atexit.register(self.ledger.hashes.save)
-        keep_polling()
+        walltime = site.get("walltime")
+        self.executor = Executor(int(walltime) if walltime else None)
+        self.cluster: Site | None = None
+        if not workflow.is_main_process:  # inside of a group job, which does not know the profile's limit
+            workflow.global_resources["measuring"] = 1
 
     def job(self, rule: str, wildcards: Wildcards) -> Job:
         stage = Stage.FETCH if rule in FETCHING else Stage(rule)
@@ -98,6 +102,17 @@ class Plan:
 
         return threads
 
+    def group(self, rule: str) -> Callable[[Wildcards], str]:
+        """What is measured of one checkpoint goes as one job; latency belongs to the first seed."""
+
+        def name(wildcards: Wildcards) -> str:
+            seed = next(
+                before.subject.seed for before in self.job(rule, wildcards).inputs if before.stage is Stage.TRAIN
+            )
+            return f"measure_{wildcards.root}{wildcards.experiment}_seed{seed}"
+
+        return name
+
     def compute(self, rule: str) -> dict[str, Callable[[Wildcards], int | str]]:
         """The resources of a rule, from params/ and the site's settings in a profile."""
 
@@ -105,9 +120,14 @@ class Plan:
             return self.job(rule, wildcards).compute
 
         def minutes(wildcards: Wildcards) -> int:
-            """A job never asks for more than the site's walltime."""
-            whole = math.ceil(of(wildcards).hours * 60)
-            return min(whole, int(self.site.get("walltime", whole)))
+            return self._minutes(of(wildcards))
+
+        def memory(wildcards: Wildcards) -> int:
+            """Twice as much after each time that it was too little, up to the largest node."""
+            asked, failed = of(wildcards).mem_gb * 1000, self.executor.exhausted[comment(rule, *wildcards)]
+            if not failed:
+                return asked
+            return min(asked << failed, largest_memory(of(wildcards), self._gpu_model(of(wildcards))))
 
         def options(wildcards: Wildcards) -> str:
             """Options of sbatch: a signal before the walltime; wait for an orphan of the same job in the queue."""
@@ -119,7 +139,7 @@ class Plan:
         return {
             "gpu": lambda wildcards: of(wildcards).gpus,
             "gpu_model": lambda wildcards: self._gpu_model(of(wildcards)),
-            "mem_mb": lambda wildcards: of(wildcards).mem_gb * 1000,
+            "mem_mb": memory,
             "runtime": minutes,
             "slurm_extra": options,
         }
@@ -148,6 +168,11 @@ class Plan:
         seed = next(subject.seed for subject in known if subject.experiment == wildcards.experiment)
         return SimpleNamespace(root="", experiment=wildcards.experiment, seed=seed)
 
+    def _minutes(self, needed: Resources) -> int:
+        """A job never asks for more than the site's walltime."""
+        whole = math.ceil(needed.hours * 60)
+        return min(whole, int(self.site.get("walltime", whole)))
+
     def _gpu_model(self, needed: Resources) -> str:
         """The name of the GPU at this site."""
         return str(self.site.get("gpu_model", needed.gpu_model)) if needed.gpus else ""
@@ -158,14 +183,24 @@ class Plan:
         return plugin is not None and plugin.name == executor
 
     def _queued(self) -> list[Queued]:
-        return queued() if self._runs("slurm") else []
+        return waiting_jobs() if self._runs("slurm") else []
 
     def _refuse_impossible(self, job: Job) -> None:
         """Refuse, before anything is fetched, a job that fits no node or a training without its GPUs."""
-        if self._runs("slurm") and job.compute is not LIGHT:
-            refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
+        if self._runs("slurm"):
+            self.cluster = self.cluster or self._checked_site()
+            if job.compute is not LIGHT:
+                refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
+                self.cluster.refuse_long(job.id, self._minutes(job.compute))
         elif self._runs("local") and job.stage is Stage.TRAIN:
             check_devices(job.id, job.compute, job.outputs[0])
+
+    def _checked_site(self) -> Site:
+        given = self.workflow.resource_settings.default_resources
+        chosen = {name: _text(given, name) for name in ("slurm_partition", "slurm_account")}
+        site = Site(chosen["slurm_partition"], chosen["slurm_account"])
+        site.check()
+        return site
 
     def reports(self, scale: str) -> list[str]:
         """The tables and figures of a scale."""
@@ -322,6 +357,13 @@ def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], File
         raise SystemExit(1)
 
     return checked
+
+
+def _text(resources: Any, name: str) -> str | None:
+    """A default resource of the profile, if it is set."""
+    found = resources.get(name) if resources is not None else None
+    value = getattr(found, "raw", found)
+    return None if value is None else str(value).strip("'\"")
 
 
 def _would_come(number: int) -> str:

@@ -14,7 +14,7 @@ from rtm.config.reports import COST_METRICS, CellSpec, Column, Metric, Published
 from rtm.core.errors import UserError
 from rtm.core.files import make_command, read_json
 from rtm.core.layout import Layout
-from rtm.reports.summary import Summary, summarise
+from rtm.reports.summary import Foreign, Metrics, Summary, summarise
 
 State = Literal["measured", "evaluated", "published", "missing", "unreported"]
 Mark = Literal["best", "second"]
@@ -25,6 +25,14 @@ TITLES: Mapping[Metric, str] = {
     "recall": "recall",
     "density": "density",
     "coverage": "coverage",
+    "steps": "refinement steps",
+    "z_change": "change of the state in the last step",
+    "z_tail": "change of the state in the last step, 90 % of the latents",
+    "w_change": "change of w in the last step",
+    "flips": "classes that change from H to 2H",
+    "feature_change": "feature distance between H and 2H",
+    "rounding": "amplification of rounding",
+    "rounding_tail": "amplification of rounding, 90 % of the latents",
     "time_ms": "time per image (ms)",
     "mapper_parameters": "parameters of the mapper",
 }
@@ -147,7 +155,7 @@ def read_summary(config: Config, layout: Layout, experiment: str) -> Summary | N
     path = layout.summary(experiment)
     if not path.exists():
         return None
-    summary: Summary = read_json(path)
+    summary: Summary = read_json(path, dict[str, int | Metrics])
     if summary != summarise(config, layout, experiment):
         raise UserError(f"{path} does not match the files beside it; make it again with `{make_command(path, '-f')}`.")
     return summary
@@ -197,7 +205,7 @@ def _evaluated(blank: Cell, table: Table, column: Column, path: Path) -> Cell:
     """A cell of foreign images: they have metrics, but no time or parameters."""
     if blank.part.metric in COST_METRICS:
         return replace(blank, state="unreported")
-    metrics = read_json(path)["metrics"] if path.exists() else {}
+    metrics = read_json(path, Foreign)["metrics"] if path.exists() else {}
     return _filled(blank, table, column, "evaluated", metrics.get(str(blank.part.metric)))
 
 

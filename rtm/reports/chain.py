@@ -150,8 +150,8 @@ def _sentence(text: str | None) -> list[str]:
 def _made(made: JSON) -> str:
     """Host, job, time, cost and hardware."""
     jobs = made.get("slurm_jobs") or [job for job in (made.get("slurm_job"),) if job]
-    where = [made["host"], *([f"SLURM job {', '.join(jobs)}"] if jobs else [])]
-    when = made["time"][:16].replace("T", " ")
+    where = [made.get("host", "host left out"), *([f"SLURM job {', '.join(jobs)}"] if jobs else [])]
+    when = made.get("time", "")[:16].replace("T", " ")
     found = made.get("environment", {})
     on = [f"{'' if name == 'gpu' else f'{name} '}{found[name]}" for name in ("gpu", "torch", "cuda") if name in found]
-    return ", ".join([*where, when, f"{made['seconds']:.0f} s", f"{made.get('gpu_hours', 0):g} GPU-hours", *on])
+    return ", ".join([*where, when, f"{made.get('seconds', 0):.0f} s", f"{made.get('gpu_hours', 0):g} GPU-hours", *on])

@@ -2,13 +2,12 @@
 
 import base64
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from PIL import Image
 
 from rtm.config import Config
@@ -19,7 +18,7 @@ from rtm.core.layout import Layout
 from rtm.reports.cells import Cell, Line, Sheet, build, format_number
 from rtm.reports.chain import Chains, Link
 from rtm.reports.commands import drawing
-from rtm.reports.latex import plain
+from rtm.reports.mathematics import Piece, pieces, plain
 from rtm.reports.notes import notes, stands_in
 from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
 from rtm.reports.status import RunStatus, duration
@@ -132,16 +131,15 @@ def environment() -> Environment:
 
 def rich(text: str) -> Markup:
     """Plain text to HTML: $...$ is mathematics, `...` is code, line breaks are kept."""
-    pieces = re.split(r"(\$[^$]+\$|`[^`]+`)", text)
-    return Markup("").join(map(_piece, pieces))
+    return Markup("").join(map(_piece, pieces(text)))
 
 
-def _piece(piece: str) -> Markup:
-    if len(piece) > 2 and piece[0] == piece[-1] == "$":
-        return Markup(re.sub(r"([A-Za-z])", r"<i>\1</i>", str(escape(piece[1:-1])).replace("=", " = ")))
-    if len(piece) > 2 and piece[0] == piece[-1] == "`":
-        return Markup("<code>{}</code>").format(piece[1:-1])
-    return Markup("<br>").join(piece.split("\n"))
+def _piece(piece: Piece) -> Markup:
+    if piece.kind == "math":
+        return piece.html
+    if piece.kind == "code":
+        return Markup("<code>{}</code>").format(piece.text)
+    return Markup("<br>").join(piece.text.split("\n"))
 
 
 def compared_lines(sheet: Sheet) -> list[Line]:

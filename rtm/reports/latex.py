@@ -5,6 +5,7 @@ import re
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rtm.reports.cells import Cell
+from rtm.reports.mathematics import Piece, pieces, plain
 
 SPECIAL = {
     **{char: f"\\{char}" for char in "&%$#_{}"},
@@ -45,14 +46,8 @@ def environment() -> Environment:
 
 
 def escape(text: str) -> str:
-    """Plain text to LaTeX; $...$ stays mathematics and `...` becomes code."""
-    pieces = re.split(r"(\$[^$]+\$|`[^`]+`)", text)
-    return "".join(_piece(piece) for piece in pieces)
-
-
-def plain(text: str) -> str:
-    """The text without LaTeX's signs."""
-    return text.replace("$", "").replace("\n", " ")
+    """Plain text to LaTeX; $...$ is mathematics and `...` becomes code."""
+    return "".join(map(_piece, pieces(text)))
 
 
 def stacked(text: str, align: str = "c") -> str:
@@ -78,12 +73,12 @@ def macro_name(*parts: str) -> str:
     return "".join(DIGITS[int(piece)] if piece.isdigit() else piece[0].upper() + piece[1:] for piece in pieces)
 
 
-def _piece(piece: str) -> str:
-    if len(piece) > 2 and piece[0] == piece[-1] == "$":
-        return piece.replace("×", r"\times ")
-    if len(piece) > 2 and piece[0] == piece[-1] == "`":
-        return r"\texttt{" + _plain(piece[1:-1]).replace("--", "-{}-").replace("/", r"/\allowbreak{}") + "}"
-    return _plain(piece)
+def _piece(piece: Piece) -> str:
+    if piece.kind == "math":
+        return f"${piece.tex}$"
+    if piece.kind == "code":
+        return r"\texttt{" + _plain(piece.text).replace("--", "-{}-").replace("/", r"/\allowbreak{}") + "}"
+    return _plain(piece.text)
 
 
 def _plain(text: str) -> str:

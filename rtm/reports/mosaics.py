@@ -10,6 +10,7 @@ from PIL import Image
 from rtm.config import Config
 from rtm.config.reports import Figure
 from rtm.core.errors import UserError
+from rtm.core.files import reading
 from rtm.core.layout import Layout
 from rtm.reports.commands import command
 
@@ -33,8 +34,13 @@ def read_gallery(config: Config, layout: Layout, name: str) -> dict[str, Images]
     path = layout.gallery(name, config.experiment(name).seeds[0])
     if not path.exists():
         raise UserError(f"{path} does not exist; make it first with `{command(config, path, [name])}`.")
-    with np.load(path, allow_pickle=False) as file:
-        return {key: file[key] for key in file.files}
+    remedy = f"delete it and make it again with `{command(config, path, [name])}`"
+    with reading(path, remedy), open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+        images = {key: file[key] for key in file.files}
+        axes = {"samples": 4, "slerp": 5, "queries": 4, "neighbours": 5}
+        assert all(each.dtype == np.uint8 and each.shape[-1:] == (3,) for each in images.values()), "not images"
+        assert all(each.ndim == axes.get(key, each.ndim) for key, each in images.items()), "other axes"
+    return images
 
 
 def samples(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:

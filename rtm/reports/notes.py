@@ -8,9 +8,10 @@ from rtm.config.reports import COST_METRICS
 from rtm.core.files import read_json
 from rtm.core.layout import Layout
 from rtm.lineage.environment import differences
+from rtm.lineage.receipts import read_receipt
 from rtm.reports.cells import TITLES, Cell, Sheet, sources
 from rtm.reports.commands import command
-from rtm.reports.latex import plain
+from rtm.reports.mathematics import plain
 
 SCOPES = {"column": "of each column", "row": "of each row", "group": "of each column within its group"}
 
@@ -87,14 +88,14 @@ def _environments(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]
             receipt = layout.receipt("train", f"{name}/seed{seed}")
             if receipt.exists():
                 each = name if len(seeds) == 1 else f"{name} seed {seed}"
-                found[each] = read_json(receipt).get("made", {}).get("environment", {})
+                found[each] = read_receipt(receipt)["made"].get("environment", {})
     yield from differences(found)
 
 
 def _files(config: Config, layout: Layout, cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """The files behind measured cells, each once; they hold the conditions of the measurement."""
     paths = dict.fromkeys(path for cell in cells for path in sources(config, layout, cell.part))
-    return [read_json(path) for path in paths]
+    return [read_json(path, dict[str, Any]) for path in paths]
 
 
 def _gaps(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """Small training curves for the page: lines in a box of fixed size, with a few round ticks."""
 
-import csv
-import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from rtm.core.files import read_numbers
+from rtm.pipeline.runs import log_rows
 
 WIDTH, HEIGHT = 260, 130  # of the box around the lines
 POINTS = 120  # of a line
@@ -39,12 +40,8 @@ class Panel:
 def read_curve(curve: Path, log: Path | None) -> Rows:
     """The curve of a finished training, or the log of a running one."""
     if curve.exists():
-        with open(curve) as file:
-            return [_numbers(row.items()) for row in csv.DictReader(file)]
-    if log is None or not log.exists():
-        return []
-    lines = [line for line in log.read_text().splitlines() if line.endswith("}")]  # the last may be half written
-    return [_numbers(json.loads(line).items()) for line in lines]
+        return read_numbers(curve)
+    return [] if log is None else log_rows(log)
 
 
 def panels(runs: Sequence[Rows], total: int) -> list[Panel]:
@@ -109,7 +106,3 @@ def _decades(low: float, high: float) -> list[float]:
     if len(inside) > 5:
         inside = [tick for tick in inside if tick in (below, above) or math.log10(tick).is_integer()]
     return inside if len(inside) > 1 else [low, high]
-
-
-def _numbers(items: Iterable[tuple[str, object]]) -> dict[str, float]:
-    return {key: float(str(value)) for key, value in items if value not in ("", None)}

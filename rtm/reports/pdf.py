@@ -6,12 +6,14 @@ import subprocess
 from pathlib import Path
 
 from rtm.config import Config
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 from rtm.core.files import write_text
 from rtm.core.layout import Layout
 from rtm.reports import latex
 
 NAME = "report"
+TIMEOUT = 300  # seconds
+CONFINED = {"openin_any": "p", "openout_any": "p"}  # TeX reads and writes nothing outside of the folder of the document
 
 
 def write_report(config: Config, layout: Layout) -> Path:
@@ -38,12 +40,25 @@ def compile_pdf(path: Path) -> Path:
             "pdflatex is not installed; install TeX Live "
             "(Debian: texlive-latex-recommended and texlive-latex-extra), or compile reports/report.tex elsewhere."
         )
-    call = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error", path.name]
+    call = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error", path.name]
     for _ in range(2):
-        done = subprocess.run(call, cwd=path.parent, capture_output=True, text=True, errors="replace", check=False)
+        try:
+            done = subprocess.run(
+                call,
+                cwd=path.parent,
+                env={**os.environ, **CONFINED},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=TIMEOUT,
+            )
+        except subprocess.TimeoutExpired:
+            raise UserError(f"pdflatex did not end after {TIMEOUT} s; look at {path}.") from None
         if done.returncode:
             lines = [line for line in done.stdout.splitlines() if ".tex:" in line]
-            raise UserError(f"pdflatex cannot compile {path}: {' '.join(lines[:3]) or done.stdout[-300:]}")
+            raise UserError(f"pdflatex cannot compile {path}: {printable(' '.join(lines[:3]) or done.stdout[-300:])}")
     return path.with_suffix(".pdf")
 
 

@@ -9,8 +9,8 @@ from rtm.core.layout import Layout
 from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, State
 from rtm.pipeline.graph import jobs
-from rtm.pipeline.slurm import Queued, comment, queued
-from rtm.training.runs import Book, book_of, is_running, log_rows
+from rtm.pipeline.runs import Book, book_of, is_running, log_rows
+from rtm.pipeline.slurm import Queued, comment, waiting_jobs
 
 TAIL = 1 << 14  # bytes at the end of a log, about fifty lines, for the speed
 
@@ -31,11 +31,12 @@ class RunStatus:
     host: str | None
     losses: dict[str, float]
     log: Path | None  # log.jsonl of the run
+    reason: str = ""  # why SLURM lets it wait
 
 
 def statuses(config: Config) -> list[RunStatus]:
     graph, ledger = jobs(config), Ledger()
-    queue = {job.comment: job for job in sorted(queued(), key=lambda job: job.state == "RUNNING")}
+    queue = {job.comment: job for job in sorted(waiting_jobs(), key=lambda job: job.state == "RUNNING")}
     found = []
     for experiment in config.experiments.values():
         for seed in experiment.seeds:
@@ -80,6 +81,7 @@ def _status(
         host=made.get("host", last and last.host),
         losses={name: value for name, value in (rows[-1] if rows else {}).items() if name.startswith("loss")},
         log=folder / "log.jsonl" if folder and rows else None,
+        reason=in_queue.reason if in_queue and in_queue.state == "PENDING" and in_queue.reason != "None" else "",
     )
 
 

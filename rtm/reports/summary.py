@@ -7,16 +7,47 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from rtm.config import Config, Experiment
 from rtm.core.errors import UserError
-from rtm.core.files import atomic, make_command, read_json, write_json
+from rtm.core.files import Finite, atomic, make_command, read_json, write_json
 from rtm.core.layout import Layout
 
 Summary = dict[str, Any]  # section: {metric: number}; "seeds": number of seeds
+Metrics = dict[str, Finite]
 COSTS = ("time_ms", "mapper_parameters", "generator_parameters")
 SPLITS = {"is_std": "is_splits_std"}  # the spread over splits; in a summary `is_std` is the spread over seeds
+
+
+class Measured(TypedDict):
+    """A metrics file, as far as reports read it."""
+
+    experiment: str
+    protocol: str
+    seed: int
+    samples: Annotated[int, Field(gt=0)]
+    metrics: dict[str, Metrics]  # by variant
+
+
+class Foreign(TypedDict):
+    """The same of images that others generated."""
+
+    samples: Annotated[int, Field(gt=0)]
+    metrics: Metrics
+
+
+class Latency(TypedDict):
+    experiment: str
+    batch: Annotated[int, Field(gt=0)]
+    device: str
+    time_ms: Finite
+    sweep: Metrics
+    mapper_parameters: Finite
+    generator_parameters: NotRequired[Finite]
 
 
 def section_name(kind: str, variant: str) -> str:
@@ -47,21 +78,22 @@ def write_summary(config: Config, layout: Layout, name: str) -> Path:
 
 
 def _sweep(experiment: Experiment, summary: Summary) -> list[list[Any]]:
-    """The header "H" and "<protocol>.<metric>", then a row for each H of the sweep."""
+    """The header "H" and "<protocol>.<metric>", then a row for each H of the sweep; halting has no H."""
     protocols = experiment.recipe.evaluation.protocols
     head = ["H", *(f"{protocol}.{metric}" for protocol in protocols for metric in summary[protocol])]
-    sections = {H: [summary[f"{protocol}_H{H}"] for protocol in protocols] for H in experiment.sweep}
+    fixed = [H for H in experiment.sweep if isinstance(H, int)]
+    sections = {H: [summary[f"{protocol}_H{H}"] for protocol in protocols] for H in fixed}
     return [head, *([H, *(value for part in parts for value in part.values())] for H, parts in sections.items())]
 
 
 def _seed_metrics(layout: Layout, name: str, protocol: str, seed: int) -> Mapping[str, Mapping[str, float]]:
     path = layout.metrics(name, protocol, seed)
-    file = read_json(path)
+    file: Measured = read_json(path, Measured)
+    found = {"experiment": file["experiment"], "protocol": file["protocol"], "seed": file["seed"]}
     for key, expected in (("experiment", name), ("protocol", protocol), ("seed", seed)):
-        if file.get(key) != expected:
-            raise UserError(f"{path} is of {key} {file.get(key)!r}, not {expected!r}; delete it and make it again.")
-    metrics: Mapping[str, Mapping[str, float]] = file["metrics"]
-    return metrics
+        if found[key] != expected:
+            raise UserError(f"{path} is of {key} {found[key]!r}, not {expected!r}; delete it and make it again.")
+    return file["metrics"]
 
 
 def _over_seeds(runs: list[Mapping[str, float]], path: Path) -> dict[str, float]:
@@ -77,8 +109,8 @@ def _over_seeds(runs: list[Mapping[str, float]], path: Path) -> dict[str, float]
 
 
 def _latency(layout: Layout, name: str) -> Summary:
-    file = read_json(layout.latency(name))
-    sections: Summary = {"latency": {key: file[key] for key in COSTS if key in file}}
-    for variant, time_ms in file.get("sweep", {}).items():
+    file: Latency = read_json(layout.latency(name), Latency)
+    sections: Summary = {"latency": {key: value for key, value in file.items() if key in COSTS}}
+    for variant, time_ms in file["sweep"].items():
         sections[section_name("latency", variant)] = {"time_ms": time_ms}
     return sections

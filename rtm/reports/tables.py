@@ -11,6 +11,7 @@ from rtm.core.files import digest, read_json, write_json, write_text
 from rtm.core.layout import Layout
 from rtm.reports import latex
 from rtm.reports.cells import Block, Cell, Line, Sheet, build, sources
+from rtm.reports.mathematics import plain
 from rtm.reports.notes import measuring, notes
 
 ARROWS = {"higher": " ↑", "lower": " ↓", None: ""}
@@ -53,15 +54,15 @@ def to_tex(sheet: Sheet, footnotes: list[str]) -> str:
 
 
 def to_markdown(sheet: Sheet, footnotes: list[str]) -> str:
-    columns = [latex.plain(column.title) + ARROWS[column.better] for column in sheet.table.columns]
-    header = [*map(latex.plain, sheet.table.head), *columns]
+    columns = [plain(column.title) + ARROWS[column.better] for column in sheet.table.columns]
+    header = [*map(_in_markdown, sheet.table.head), *map(_in_markdown, columns)]
     lines = []
     for block in sheet.blocks:
         if block.title:
-            lines.append([f"*{latex.plain(block.title)}*", *[""] * (len(header) - 1)])
+            lines.append([f"*{_in_markdown(block.title)}*", *[""] * (len(header) - 1)])
         for line in block.lines:
-            label = [latex.plain(block.label)] if block.label else []
-            lines.append([*label, plain_title(line), *map(_markdown_cell, line.cells)])
+            label = [_in_markdown(block.label)] if block.label else []
+            lines.append([*label, _in_markdown(plain_title(line)), *map(_markdown_cell, line.cells)])
     template = latex.environment().get_template("table.md.j2")
     footnotes = [note.replace("Grey:", "Italic:").replace("underlined", "with a line below") for note in footnotes]
     return template.render(sheet=sheet, header=header, lines=lines, notes=footnotes)
@@ -76,8 +77,8 @@ def to_frame(config: Config, sheet: Sheet) -> pd.DataFrame:
         group = block.label or block.title
         records.append(
             {
-                "group": latex.plain(group) if group else None,
-                "title": latex.plain(line.title),
+                "group": plain(group) if group else None,
+                "title": plain(line.title),
                 "row": cell.row,
                 "column": cell.column,
                 "metric": cell.part.metric,
@@ -116,7 +117,7 @@ def to_lineage(config: Config, layout: Layout, sheet: Sheet) -> dict[str, Any]:
 
 
 def plain_title(line: Line) -> str:
-    return latex.plain(line.title) + ("†" if line.dagger else "") + (" (ours)" if line.ours else "")
+    return plain(line.title) + ("†" if line.dagger else "") + (" (ours)" if line.ours else "")
 
 
 def label_spans(sheet: Sheet) -> dict[str, int]:
@@ -129,6 +130,11 @@ def label_spans(sheet: Sheet) -> dict[str, int]:
         if label is not None and start is not None:
             spans[start] = spans.get(start, 0) + len(block.lines)
     return spans
+
+
+def _in_markdown(text: str) -> str:
+    """A title in a cell of a Markdown table."""
+    return plain(text).replace("|", r"\|").replace("<", "&lt;")
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -157,7 +163,7 @@ def _source(config: Config, sheet: Sheet, cell: Cell) -> str:
 
 
 def _file(path: Path) -> dict[str, Any]:
-    return {"sha256": digest(path), "provenance": read_json(path).get("provenance", {})}
+    return {"sha256": digest(path), "provenance": read_json(path, dict[str, Any]).get("provenance", {})}
 
 
 def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> dict[str, Any]:

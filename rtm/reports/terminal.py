@@ -10,7 +10,7 @@ from rtm.config import Config
 from rtm.config.reports import Column
 from rtm.core.layout import Layout
 from rtm.reports.cells import Cell, Sheet
-from rtm.reports.latex import plain
+from rtm.reports.mathematics import plain
 from rtm.reports.notes import notes
 from rtm.reports.tables import ARROWS, plain_title
 
@@ -57,7 +57,7 @@ def _rows(sheet: Sheet, styled: bool, stacked: bool = False, room: int | None = 
 
 
 def _heading(column: Column, stacked: bool) -> str:
-    title, arrow = column.title, ARROWS[column.better]
+    title, arrow = plain(column.title), ARROWS[column.better]
     if not stacked:
         return title + arrow
     return title.replace(" ", "\n") + (arrow if " " in title else arrow.replace(" ", "\n"))

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import TypedDict
 
 from rtm.config import load
 from rtm.core.errors import UserError
@@ -10,7 +14,7 @@ from rtm.lineage.job import Job
 from rtm.lineage.receipts import JSON
 from rtm.reports.cells import Cell, Sheet, build
 from rtm.reports.chain import Chains, Link
-from rtm.reports.latex import plain
+from rtm.reports.mathematics import plain
 
 WIDTH = 88
 
@@ -48,20 +52,27 @@ def find_cell(sheet: Sheet, row: str, column: str) -> Cell:
     return lines[0].cells[places[0]]
 
 
+class Recorded(TypedDict):
+    """<table>.lineage.json, as far as it is read."""
+
+    files: dict[str, dict[str, Any]]
+    cells: list[dict[str, Any]]
+
+
 def _rendered(chains: Chains, sheet: Sheet, cell: Cell) -> Link:
     """The link of the table itself: whether its files changed, and whether it shows the current number."""
     job, recorded = chains.graph[f"table/{sheet.name}"], chains.layout.table(sheet.name, ".lineage.json")
     changes = [f"{path} is not here" for path in job.outputs if not path.exists()]
     changes += chains.ledger.untrue(job) if chains.ledger.receipt(job) else ["it has no receipt"]
-    changes += _outdated(read_json(recorded), cell) if recorded.exists() else []
+    changes += _outdated(read_json(recorded, Recorded), cell) if recorded.exists() else []
     return Link("table", str(job.outputs[0]), changes=tuple(changes))
 
 
-def _outdated(recorded: JSON, cell: Cell) -> Iterator[str]:
-    named = (each for each in recorded["cells"] if (each["row"], each["column"]) == (cell.row, cell.column))
+def _outdated(recorded: Recorded, cell: Cell) -> Iterator[str]:
+    named = (each for each in recorded["cells"] if (each.get("row"), each.get("column")) == (cell.row, cell.column))
     then: JSON = next(named, {})
-    for path in then.get("files", []):
-        if digest(path) != recorded["files"][path]["sha256"]:
+    for path in map(str, then.get("files", [])):
+        if not Path(path).is_file() or digest(path) != recorded["files"].get(path, {}).get("sha256"):
             yield f"{path} changed since the table was rendered"
     if then.get("shown") != cell.text:
         yield f"it shows {then.get('shown', 'no such cell')}: render it again"

@@ -16,17 +16,19 @@ from rtm.lineage.store import kept
 from rtm.methods.base import Setting
 from rtm.methods.registry import build_method
 from rtm.pipeline.graph import NETWORKS
+from rtm.pipeline.runs import book_of, training
+from rtm.pipeline.unfinished import names_of, note
 from rtm.training.loop import Run
 from rtm.training.monitor import watch_of
-from rtm.training.runs import book_of, training
-from rtm.training.unfinished import note
 
 
 def train(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, device: torch.device) -> None:
     """The part of one process; the first one locks, saves and writes the receipt for all."""
     setting = setting_of(layout, experiment, seed, device)
     if distributed.rank() != 0:
-        Run(build_method(setting), setting, layout.run(experiment.name, Ledger().fingerprint(job))).train()
+        fingerprint = Ledger().fingerprint(job)
+        folder = layout.run(experiment.name, fingerprint)
+        Run(build_method(setting), setting, folder, names=names_of(folder, fingerprint)).train()
         return
     with kept(job) as recording:
         folder = layout.run(experiment.name, recording.fingerprint)
@@ -34,7 +36,8 @@ def train(config: Config, layout: Layout, experiment: Experiment, seed: int, job
         with room(folder, _last_save(folder)), training(folder, experiment.name, seed, gpus) as check_owner:
             accepted = note(folder, recording)
             watch = watch_of(config, layout, setting)
-            run = Run(build_method(setting), setting, folder, watch, check_owner)
+            names = names_of(folder, recording.fingerprint)
+            run = Run(build_method(setting), setting, folder, watch, check_owner, names)
             run.train()
             described = _described(experiment, seed, recording.fingerprint, setting.images.sha256)
             check_owner()

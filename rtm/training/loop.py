@@ -8,11 +8,10 @@ results: bit for bit on a CPU, and on a GPU if its kernels are deterministic.
 import csv
 import json
 import math
-import pickle
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -26,15 +25,17 @@ from torch import Tensor, nn
 
 from rtm.core import distributed
 from rtm.core.errors import UserError
-from rtm.core.files import atomic, keep_as
+from rtm.core.files import UNREADABLE, append, atomic, keep_as, sealed, unsealed
 from rtm.core.layout import saved_states
 from rtm.core.progress import progress
 from rtm.core.randomness import seed_of
 from rtm.methods.base import Method, Setting
 from rtm.models.drawing import draw
-from rtm.training.runs import Stopped, listen, log_rows
+from rtm.models.layers import relative_change
+from rtm.pipeline.runs import Stopped, listen, log_rows
 
 STOPPED = 75  # exit code of a run that saved itself before its walltime; start it again
+KIND = "state of a training"
 LOG_EVERY = 20  # steps between lines of the log, and between checks of the stop signal
 CURVE_ROWS = 500
 
@@ -58,9 +59,10 @@ class Run:
         folder: Path,
         watch: Watch | None = None,
         check_owner: Callable[[], None] = lambda: None,  # raises if another process took the folder over
+        names: Sequence[str] = ("",),  # its fingerprint, and those that it had before refactorings
     ) -> None:
         self.method, self.setting, self.folder, self.watch = method, setting, folder, watch
-        self.check_owner = check_owner
+        self.check_owner, self.names = check_owner, names
         self.best: dict[str, Any] = {"score": math.inf, "step": 0, "weights": {}}
         folder.mkdir(parents=True, exist_ok=True)  # whichever process comes first
         self.training = setting.experiment.recipe.training
@@ -88,20 +90,22 @@ class Run:
         listen(self._ask_to_stop)
         name = f"train {self.setting.experiment.name} seed {self.setting.seed}"
         leads = distributed.rank() == 0
-        with progress(name, self.total) if leads else _silent() as report, open(self.folder / "log.jsonl", "a") as log:
+        with progress(name, self.total) if leads else _silent() as report:
             began = time.monotonic() - self.seconds
             while self.done < self.total:
+                looks = (self.done + 1) % LOG_EVERY == 0 or self.done + 1 in (1, self.total)
+                before = self.method.styles() if looks else None
                 numbers = self.method.step(self.done)
+                if before is not None:
+                    numbers["w_change"] = relative_change(before, self.method.styles(), 1).median()
                 self.done += 1
                 self._update_ema()
-                looks = self.done % LOG_EVERY == 0 or self.done in (1, self.total)
                 measured = self._watched() if leads else {}
                 if looks or measured:
                     self.seconds = time.monotonic() - began
                     shown = self._checked(numbers)
                     if leads:
-                        log.write(json.dumps({"step": self.done, **self._pace(), **shown, **measured}) + "\n")
-                        log.flush()
+                        append(self.folder / "log.jsonl", {"step": self.done, **self._pace(), **shown, **measured})
                         report(self.done, loss=shown["loss"])
                 if self.done % self.training.grid_every == 0 and leads:
                     self._grid()
@@ -127,6 +131,7 @@ class Run:
         chosen = self.best["weights"] if selects else self.ema.state_dict()
         if selects:
             described = {**described, "selected_step": self.best["step"], "selection_score": self.best["score"]}
+        self._refuse_infinite(chosen)
         weights = {name: tensor.detach().float().cpu().contiguous() for name, tensor in chosen.items()}
         with atomic(curve, "w") as file:
             _write_curve(file, self.folder / "log.jsonl")
@@ -168,6 +173,8 @@ class Run:
         if distributed.rank() != 0:
             return
         self.check_owner()
+        self.setting.images.refuse_changed()
+        self._refuse_infinite(self.ema.state_dict())
         state = {
             "done": self.done,
             "seconds": self.seconds,
@@ -177,37 +184,62 @@ class Run:
             "best": self.best,
             "extra": self.method.extra(),
         }
-        with atomic(self.state_file) as file:
+        with sealed(self.state_file, {"kind": KIND, "fingerprint": self.names[0], "seed": self.setting.seed}) as file:
             torch.save(state, file)
             if self.state_is_sound and self.state_file.exists():
                 keep_as(self.state_file, self.previous_state_file)
         self.state_is_sound = True
 
     def _load(self) -> None:
-        """Resume from the last save that every process can read, or from the one before it."""
+        """Resume from the last save that every process can use, or from the one before it."""
+        problems: list[str] = []
         for file in (self.state_file, self.previous_state_file):
-            state = _read_state(file, self.setting.device)
-            if distributed.any_of(state is None, self.setting.device):
-                continue
-            assert state is not None
-            self._restore(state)
-            self.state_is_sound = file == self.state_file
-            if not self.state_is_sound and distributed.rank() == 0:
-                print(f"{self.state_file} cannot be read; resuming at step {self.done} from {file}.", file=sys.stderr)
-            return
-        raise UserError(
-            f"Neither {self.state_file} nor {self.previous_state_file} can be read; restore one from a backup, or "
-            "delete both to train from the beginning."
-        )
+            problem = self._restored(file)
+            if not distributed.any_of(bool(problem), self.setting.device):
+                self.state_is_sound = file == self.state_file
+                if problems and distributed.rank() == 0:
+                    print(f"{problems[0]} Resuming at step {self.done} from {file}.", file=sys.stderr)
+                return
+            problems.append(problem or f"{file} cannot be used by another process.")
+        raise UserError(f"{' '.join(problems)} Restore one from a backup, or delete both to train from the beginning.")
+
+    def _restored(self, file: Path) -> str:
+        """Take over a save; otherwise a sentence that says why not."""
+        try:
+            with unsealed(file) as (header, payload):
+                if header != {"kind": KIND, "fingerprint": header["fingerprint"], "seed": self.setting.seed}:
+                    return f"{file} is of another kind or seed ({header})."
+                if header["fingerprint"] not in self.names:
+                    return f"{file} is of another run ({header['fingerprint'][:16]})."
+                self._restore(torch.load(payload, map_location=self.setting.device, weights_only=True))
+        except torch.OutOfMemoryError:
+            raise
+        except FileNotFoundError:
+            return f"{file} is not there."
+        except UserError as error:
+            return str(error)
+        except UNREADABLE as error:
+            return f"{file} cannot be read ({type(error).__name__})."
+        return ""
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self.done, self.seconds = state["done"], state["seconds"]
+        if not 0 <= state["done"] <= self.total:
+            raise UserError(f"{self.folder} has a save at step {state['done']} of {self.total}.")
+        self._refuse_infinite(state["ema"])
         self.method.networks.load_state_dict(state["networks"])
         for name, optimizer in self.method.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
         self.ema.load_state_dict(state["ema"])
-        self.best = state["best"]
         self.method.load_extra(state["extra"])
+        self.done, self.seconds, self.best = state["done"], state["seconds"], state["best"]
+
+    def _refuse_infinite(self, weights: dict[str, Tensor]) -> None:
+        """Weights of a training that diverged are neither saved, resumed nor exported."""
+        if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
+            raise UserError(
+                f"{self.folder} has averaged weights that are not finite; the last save is kept. "
+                "Lower training.lr, or train in float32."
+            )
 
     def _grid(self, rows: int = 8) -> None:
         experiment = self.setting.experiment
@@ -217,17 +249,6 @@ class Run:
         sheet = pixels.view(rows, rows, *pixels.shape[1:]).permute(0, 2, 1, 3, 4).reshape(side, side, 3)
         with atomic(self.folder / f"grid_{self.done:09d}.png") as file:
             Image.fromarray(sheet.numpy()).save(file, format="PNG")
-
-
-def _read_state(file: Path, device: torch.device) -> dict[str, Any] | None:
-    """The saved state; None if the file is missing or damaged."""
-    try:
-        state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
-    except torch.OutOfMemoryError:
-        raise
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
-        return None
-    return state
 
 
 def resident_bytes() -> int:

@@ -523,7 +523,7 @@ def test_a_damaged_file_is_named(images: Path, tmp_path: Path, name: str, conten
     prepare("toy", toy(count=1, classes=1), images, write_folder(tmp_path / "toy", {"a/0.png": flat(8, 0)}))
     path = images.with_name(name)
     path.write_bytes(path.read_bytes()[:-1] if content is None else content)
-    damaged = r"is damaged or of another kind; get it with `rtm fetch toy`|is not valid JSON .*; delete it"
+    damaged = r"(is damaged or of another kind|cannot be read) \(.*\); (get it with `rtm fetch toy`|bring it back)"
     with pytest.raises(UserError, match=f"{name} ({damaged})"):
         Images(images)
 

@@ -210,9 +210,9 @@ def test_a_broken_receipt_is_named(text: str) -> None:
     made = job("train")
     make(made)
     made.receipt.write_bytes(text.encode("latin-1"))
-    with pytest.raises(UserError, match=r"lineage/train/x\.json is not .* delete it"):
+    with pytest.raises(UserError, match=r"lineage/train/x\.json is damaged .* delete it"):
         state(made)
-    with pytest.raises(UserError, match=r"^train/x: lineage/train/x\.json is not"):
+    with pytest.raises(UserError, match=r"^train/x: lineage/train/x\.json is damaged"):
         check_alone(made)
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,15 @@ from torch import Tensor
 
 from rtm.core import distributed
 from rtm.core.errors import UserError
-from rtm.core.files import checkpoint_metadata
+from rtm.core.files import append, checkpoint_metadata, sealed, unsealed
 from rtm.methods.registry import build_method
+from rtm.metrics import sampling
 from rtm.metrics.latency import measure_latency
-from rtm.models import sampling
+from rtm.metrics.sampling import write_samples
 from rtm.models.drawing import draw, load_generator
-from rtm.models.sampling import write_samples
 from rtm.pipeline.devices import check_devices
+from rtm.pipeline.runs import Stopped
 from rtm.training.loop import Run, Watch
-from rtm.training.runs import Stopped
 
 IMLE = "shells_imle_rtm"
 
@@ -40,6 +41,11 @@ def losses(folder: Path) -> list[float]:
 
 def weights(run: Run) -> dict[str, Tensor]:
     return run.ema.state_dict()
+
+
+def saved(path: Path) -> dict[str, Any]:
+    with unsealed(path) as (_, payload):
+        return dict(torch.load(payload, weights_only=True))
 
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
@@ -71,7 +77,7 @@ def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "run/log.jsonl").read_text() == log and same(weights(finished), weights(again))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGURG, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGURG, signal.SIGINT, signal.SIGHUP])
 def test_a_stop_saves_and_the_same_command_resumes_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
@@ -165,19 +171,119 @@ def test_a_state_that_cannot_be_read_costs_one_save(tmp_path: Path, capsys: pyte
     os.truncate(state, 50_000)
     resumed = smoke_workspace.run(tmp_path, chosen)
     assert resumed.done == chosen.steps() - 2
-    assert f"{state} cannot be read; resuming at step {resumed.done} from {previous}." in capsys.readouterr().err
+    damaged = f"{state} is damaged or of another kind: its sha256 is not the one in its first line."
+    assert f"{damaged} Resuming at step {resumed.done} from {previous}." in capsys.readouterr().err
     resumed._save()
-    assert torch.load(previous, weights_only=True)["done"] == resumed.done  # never the damaged one
+    assert saved(previous)["done"] == resumed.done  # never the damaged one
     resumed.train()
     assert same(weights(whole), weights(resumed))
-    assert [torch.load(path, weights_only=True)["done"] for path in (state, previous)] == [6, 4]
+    assert [saved(path)["done"] for path in (state, previous)] == [6, 4]
     for path in (state, previous):
         os.truncate(path, 10)
-    with pytest.raises(UserError, match=r"Neither .*state\.pt nor .*state\.prev\.pt can be read; .* delete both"):
+    with pytest.raises(UserError, match=r"state\.pt is damaged .*state\.prev\.pt is damaged .* delete both"):
         smoke_workspace.run(tmp_path, chosen)
     state.unlink()
     previous.unlink()
     assert smoke_workspace.run(tmp_path, chosen).done == 0
+
+
+def test_every_flipped_bit_of_a_save_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = smoke_workspace.experiment(IMLE, save_every=2)
+    whole = smoke_workspace.run(tmp_path, chosen)
+    whole.train()
+    state = tmp_path / "run/state.pt"
+    content = state.read_bytes()
+    rng = Random(0)
+    places = [*range(8 * 200), *(rng.randrange(8 * len(content)) for _ in range(400))]  # all of the header
+    for place in places:
+        flipped = bytearray(content)
+        flipped[place // 8] ^= 1 << place % 8
+        state.write_bytes(flipped)
+        assert (
+            whole._restored(state) == f"{state} is damaged or of another kind: its sha256 is not the one in its "
+            "first line."
+        )
+    state.write_bytes(content)
+    assert whole._restored(state) == ""
+
+
+@pytest.mark.parametrize(
+    ("header", "state", "told"),
+    [
+        ({"seed": 1}, {}, "of another kind or seed"),
+        ({"kind": "checkpoint"}, {}, "of another kind or seed"),
+        ({"fingerprint": "another"}, {}, "of another run (another)"),
+        ({"more": 1}, {}, "of another kind or seed"),
+        ({}, {"done": 10**9}, "has a save at step 1000000000 of 6"),
+        ({}, {"done": "x"}, "cannot be read (TypeError)"),
+        ({}, {"ema": {"x": torch.tensor(float("nan"))}}, "averaged weights that are not finite"),
+        ({}, {"ema": {}}, "cannot be read (RuntimeError)"),
+        ({}, {"optimizers": {}}, "cannot be read (KeyError)"),
+    ],
+)
+def test_a_whole_save_that_is_another_is_not_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], header: dict[str, Any], state: dict[str, Any], told: str
+) -> None:
+    chosen = smoke_workspace.experiment(IMLE, save_every=2)
+    smoke_workspace.run(tmp_path, chosen).train()
+    path = tmp_path / "run/state.pt"
+    with unsealed(path) as (own, _):
+        pass
+    content = saved(path)
+    with sealed(path, own | header) as file:
+        torch.save(content | state, file)
+    assert smoke_workspace.run(tmp_path, chosen).done == chosen.steps() - 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_run_that_was_taken_over_knows_its_saves(tmp_path: Path) -> None:
+    chosen = smoke_workspace.experiment(IMLE)
+    setting = smoke_workspace.setting(tmp_path, chosen)
+    Run(build_method(setting), setting, tmp_path / "run", names=["old"]).train()
+    assert Run(build_method(setting), setting, tmp_path / "run", names=["new", "old"]).done == chosen.steps()
+    with pytest.raises(UserError, match="is of another run"):
+        Run(build_method(setting), setting, tmp_path / "run", names=["new"])
+
+
+def test_weights_that_are_not_finite_are_neither_saved_nor_exported(tmp_path: Path) -> None:
+    run = smoke_workspace.run(tmp_path, smoke_workspace.experiment(IMLE))
+    next(run.ema.parameters()).data[0] = float("nan")
+    with pytest.raises(UserError, match="not finite"):
+        run._save()
+    with pytest.raises(UserError, match="not finite"):
+        run.export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
+    assert not [*tmp_path.glob("run/*"), *tmp_path.glob("w.*"), *tmp_path.glob("curve*")]
+
+
+def test_data_that_change_are_noticed_at_the_next_save(tmp_path: Path) -> None:
+    run = smoke_workspace.run(tmp_path, smoke_workspace.experiment(IMLE))
+    images = tmp_path / "images.npy"
+    os.utime(images, (0, 0))
+    run._save()  # the same bytes
+    other = images.read_bytes()[:-1] + b"x"
+    images.unlink()
+    images.write_bytes(other)
+    with pytest.raises(UserError, match=r"images\.npy changed while it was used; .*goes on from its last save"):
+        run.train()
+    assert smoke_workspace.run(tmp_path, smoke_workspace.experiment(IMLE)).done == 0
+
+
+def test_a_deleted_log_is_begun_again_and_a_deleted_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = smoke_workspace.run(tmp_path, smoke_workspace.experiment(IMLE))
+    step = run.method.step
+
+    def deleting(at: int) -> dict[str, Tensor | float]:
+        if at == 2:
+            (tmp_path / "run/log.jsonl").unlink()
+        return step(at)
+
+    monkeypatch.setattr(run.method, "step", deleting)
+    run.train()
+    assert [json.loads(line)["step"] for line in (tmp_path / "run/log.jsonl").read_text().splitlines()] == [6]
+    with pytest.raises(UserError, match="was deleted while"):
+        append(tmp_path / "gone/log.jsonl", {})
 
 
 PARALLEL = """
@@ -185,7 +291,7 @@ import json, sys
 from support import smoke_workspace
 from pathlib import Path
 from rtm.core import distributed
-from rtm.models import sampling
+from rtm.metrics import sampling
 distributed.start(use_gpu=False)
 experiment = smoke_workspace.experiment("shells_imle_rtm", json.loads(sys.argv[2]), epochs=4, save_every=5)
 run = smoke_workspace.run(Path(sys.argv[1]), experiment, "parallel")
@@ -240,8 +346,7 @@ def test_divergence_is_named_and_not_saved(tmp_path: Path) -> None:
         diverging.train()
     state = tmp_path / "run/state.pt"
     if state.exists():
-        saved = torch.load(state, weights_only=True)["networks"]
-        assert all(tensor.isfinite().all() for tensor in saved.values())
+        assert all(tensor.isfinite().all() for tensor in saved(state)["networks"].values())
 
 
 def test_missing_gpus_are_refused_at_once() -> None:

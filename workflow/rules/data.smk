@@ -11,7 +11,7 @@ rule dataset:
     params:
         scale=plan.scale("dataset"),
     shell:
-        "rtm fetch {wildcards.dataset} --scale {params.scale} > {log} 2>&1"
+        "rtm fetch {wildcards.dataset:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule network:
@@ -24,7 +24,7 @@ rule network:
     params:
         scale=plan.scale("network"),
     shell:
-        "rtm fetch {wildcards.network} --scale {params.scale} > {log} 2>&1"
+        "rtm fetch {wildcards.network:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule reference:
@@ -36,8 +36,11 @@ rule reference:
         "{root}logs/reference/{dataset}/{protocol}.log",
     params:
         scale=plan.scale("reference"),
+    group:
+        "reference"
     threads: plan.threads("reference")
     resources:
+        measuring=1,
         **plan.compute("reference"),
     shell:
-        "rtm reference {wildcards.dataset} {wildcards.protocol} --scale {params.scale} > {log} 2>&1"
+        "rtm reference {wildcards.dataset:q} {wildcards.protocol:q} --scale {params.scale:q} > {log:q} 2>&1"

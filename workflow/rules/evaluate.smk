@@ -10,11 +10,14 @@ rule sample:
         "{root}logs/sample/{experiment}/seed{seed}.log",
     params:
         scale=plan.scale("sample"),
+    group:
+        "measure_{root}{experiment}_seed{seed}"
     threads: plan.threads("sample")
     resources:
+        measuring=1,
         **plan.compute("sample"),
     shell:
-        "rtm sample {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
+        "rtm sample {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule gallery:
@@ -26,11 +29,14 @@ rule gallery:
         "{root}logs/gallery/{experiment}/seed{seed}.log",
     params:
         scale=plan.scale("gallery"),
+    group:
+        "measure_{root}{experiment}_seed{seed}"
     threads: plan.threads("gallery")
     resources:
+        measuring=1,
         **plan.compute("gallery"),
     shell:
-        "rtm gallery {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
+        "rtm gallery {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule evaluate:
@@ -42,12 +48,15 @@ rule evaluate:
         "{root}logs/evaluate/{experiment}/{protocol}/seed{seed}.log",
     params:
         scale=plan.scale("evaluate"),
+    group:
+        "measure_{root}{experiment}_seed{seed}"
     threads: plan.threads("evaluate")
     resources:
+        measuring=1,
         **plan.compute("evaluate"),
     shell:
-        "rtm evaluate {wildcards.experiment} --protocol {wildcards.protocol} --seed {wildcards.seed}"
-        " --scale {params.scale} > {log} 2>&1"
+        "rtm evaluate {wildcards.experiment:q} --protocol {wildcards.protocol:q} --seed {wildcards.seed:q}"
+        " --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule foreign:
@@ -63,7 +72,7 @@ rule foreign:
     resources:
         **plan.compute("foreign"),
     shell:
-        "rtm evaluate {wildcards.foreign} --protocol {wildcards.protocol} --scale {params.scale} > {log} 2>&1"
+        "rtm evaluate {wildcards.foreign:q} --protocol {wildcards.protocol:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule latency:
@@ -75,11 +84,14 @@ rule latency:
         "{root}logs/latency/{experiment}.log",
     params:
         scale=plan.scale("latency"),
+    group:
+        plan.group("latency")
     threads: plan.all_threads("latency")
     resources:
+        measuring=1,
         **plan.compute("latency"),
     shell:
-        "rtm latency {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
+        "rtm latency {wildcards.experiment:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule summary:
@@ -93,4 +105,4 @@ rule summary:
     params:
         scale=plan.scale("summary"),
     shell:
-        "rtm summary {wildcards.experiment} --scale {params.scale} > {log} 2>&1"
+        "rtm summary {wildcards.experiment:q} --scale {params.scale:q} > {log:q} 2>&1"

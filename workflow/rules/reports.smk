@@ -12,7 +12,7 @@ rule table:
     params:
         scale=plan.scale("table"),
     shell:
-        "rtm table {wildcards.table} --scale {params.scale} > {log} 2>&1"
+        "rtm table {wildcards.table:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule figure:
@@ -25,7 +25,7 @@ rule figure:
     params:
         scale=plan.scale("figure"),
     shell:
-        "rtm figure {wildcards.figure} --scale {params.scale} > {log} 2>&1"
+        "rtm figure {wildcards.figure:q} --scale {params.scale:q} > {log:q} 2>&1"
 
 
 rule report:
@@ -38,4 +38,4 @@ rule report:
     params:
         scale=plan.scale("report"),
     shell:
-        "rtm report --scale {params.scale} > {log} 2>&1"
+        "rtm report --scale {params.scale:q} > {log:q} 2>&1"

@@ -18,4 +18,4 @@ rule train:
         nodes=1,
         **plan.compute("train"),
     shell:
-        "exec rtm train {wildcards.experiment} --seed {wildcards.seed} --scale {params.scale} > {log} 2>&1"
+        "exec rtm train {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} > {log:q} 2>&1"

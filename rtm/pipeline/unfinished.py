@@ -2,15 +2,16 @@
 
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rtm.core.errors import UserError
-from rtm.core.files import read_json, write_json
+from rtm.core.files import read_json, reading, write_json
 from rtm.core.layout import saved_states
 from rtm.lineage.job import Job, Stage
-from rtm.lineage.receipts import JSON, Ledger, Recording, run_folder
-from rtm.training.runs import book_of, is_running, log_rows
+from rtm.lineage.receipts import JSON, Ledger, Recording, run_folder, whole_parts
+from rtm.pipeline.runs import book_of, is_running, log_rows
 
 TAIL = 1 << 16  # bytes of a log that hold its last line
 
@@ -20,7 +21,22 @@ def note(folder: Path, recording: Recording) -> list[Any]:
     path = folder / "begun.json"
     if not path.exists():
         write_json(path, {"fingerprint": recording.fingerprint, "parts": recording.parts, "accepted": []})
-    return list(read_json(path)["accepted"])
+    return list(_read(folder)["accepted"])
+
+
+def names_of(folder: Path, fingerprint: str) -> list[str]:
+    """The fingerprints that saves of a run may have: its own, and those before it was taken over."""
+    taken = _read(folder)["accepted"] if (folder / "begun.json").exists() else []
+    return [fingerprint, *(str(each["fingerprint"]) for each in taken)]
+
+
+def _read(folder: Path) -> JSON:
+    """What the run was started with, and the fingerprints it had before."""
+    path = folder / "begun.json"
+    with reading(path, "delete it: the training resumes, unless it was taken over after a refactoring"):
+        begun: JSON = read_json(path, JSON)
+        assert whole_parts(begun) and all(isinstance(each["fingerprint"], str) for each in begun["accepted"])
+    return begun
 
 
 def report_unfinished(ledger: Ledger, job: Job) -> None:
@@ -53,7 +69,7 @@ def resumable(ledger: Ledger, job: Job) -> Path | None:
 
 def take_over(ledger: Ledger, job: Job, folder: Path, reason: str) -> Path:
     """Make an unfinished run resumable; return its new folder."""
-    own, begun = run_folder(ledger, job), dict(read_json(folder / "begun.json"))
+    own, begun = run_folder(ledger, job), _read(folder)
     accepted = [*begun["accepted"], ledger.trace(job, begun, reason)]
     signed = {"fingerprint": ledger.fingerprint(job), "parts": ledger.parts(job), "accepted": accepted}
     ledger.keep_code(job)
@@ -85,9 +101,9 @@ def _is_saved(folder: Path) -> bool:
 
 
 def _begun(folder: Path) -> JSON | None:
-    path = folder / "begun.json"
-    begun = dict(read_json(path)) if path.exists() else None
-    return begun if begun and isinstance(begun["parts"]["code"], str) else None
+    with suppress(UserError):
+        return _read(folder)
+    return None
 
 
 def step_of(folder: Path) -> int:

@@ -7,6 +7,7 @@ write its end; the log then shows how far it came.
 import errno
 import fcntl
 import json
+import math
 import os
 import platform
 import signal
@@ -17,10 +18,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, Literal
+from typing import IO, Annotated, Any, Literal
+
+from pydantic import Field
 
 from rtm.core.errors import UserError
-from rtm.core.files import read_json, reading, write_json
+from rtm.core.files import UNREADABLE, Finite, read_json, write_json
 
 PATIENCE = 5.0  # seconds to wait for an owner that is just ending
 
@@ -36,9 +39,9 @@ class Slice:
     host: str
     pid: int
     job: str | None  # of SLURM
-    gpus: int
-    began: float  # Unix time
-    seconds: float = 0.0
+    gpus: Annotated[int, Field(ge=0)]
+    began: Finite  # Unix time
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     ended: Literal["done", "stopped", "failed", "killed"] | None = None
 
 
@@ -48,7 +51,7 @@ class Book:
 
     experiment: str
     seed: int
-    slices: tuple[Slice, ...] = ()
+    slices: Annotated[tuple[Slice, ...], Field(min_length=1)] = ()
 
     @property
     def gpu_hours(self) -> float:
@@ -66,17 +69,15 @@ def book_of(folder: Path) -> Book | None:
     path = folder / "run.json"
     if not path.exists():
         return None
-    with reading(path, "delete it: the training resumes, only its time so far is lost"):
-        content = read_json(path)
-        *earlier, last = (Slice(**each) for each in content["slices"])
-        book = Book(content["experiment"], content["seed"], (*earlier, last))
+    book: Book = read_json(path, Book, "delete it: the training resumes, only its time so far is lost")
+    *earlier, last = book.slices
     if last.ended is None:
         last = replace(last, seconds=max(0.0, _last_written(folder) - last.began))
     return replace(book, slices=(*earlier, last))
 
 
 def log_rows(log: Path, last_bytes: int | None = None) -> list[dict[str, Any]]:
-    """The rows of log.jsonl, or those in its last bytes; a line that was only half written is left out."""
+    """The rows of log.jsonl, or those in its last bytes; a line that is half written or damaged is left out."""
     if not log.exists():
         return []
     with open(log, "rb") as file:
@@ -84,9 +85,11 @@ def log_rows(log: Path, last_bytes: int | None = None) -> list[dict[str, Any]]:
         lines = file.read().splitlines()
     rows = []
     for line in lines:
-        with suppress(ValueError):
-            rows.append(json.loads(line))
-    return [row for row in rows if isinstance(row, dict)]
+        with suppress(*UNREADABLE):
+            row = json.loads(line)
+            assert row["step"] >= 0 and all(math.isfinite(value) for value in row.values())
+            rows.append(row)
+    return rows
 
 
 @contextmanager
@@ -96,10 +99,12 @@ def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Ca
         before = book_of(folder) or Book(experiment, seed)
         earlier = tuple(replace(each, ended=each.ended or "killed") for each in before.slices)
         began = Slice(platform.node(), os.getpid(), os.environ.get("SLURM_JOB_ID"), gpus, time.time())
+        start = time.monotonic()  # a clock may be set back
 
         def book(**end: Any) -> None:
-            slices = (*earlier, replace(began, seconds=round(time.time() - began.began, 3), **end))
-            write_json(folder / "run.json", asdict(replace(before, slices=slices)))
+            slices = (*earlier, replace(began, seconds=round(time.monotonic() - start, 3), **end))
+            if (folder / "lock").exists():  # a folder that was deleted stays so
+                write_json(folder / "run.json", asdict(replace(before, slices=slices)))
 
         book()
         try:
@@ -122,7 +127,7 @@ def listen(stop: Callable[[], None]) -> None:
         stop()
 
     # SLURM sends URG before the walltime: schedulers and shells in between ignore it, unlike TERM and USR1
-    for number in (signal.SIGTERM, signal.SIGURG, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGURG, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, ask)
 
 
@@ -160,7 +165,9 @@ def only_one(folder: Path) -> Iterator[Callable[[], None]]:
         def check_owner() -> None:
             # taking the lock again makes a network file system drop its cache of the file; opening and closing the
             # file a second time would release the lock
-            held = _locked(file.fileno(), fcntl.LOCK_EX) and path.exists()
+            if not path.exists():
+                raise UserError(f"{folder} was deleted while it was trained; this process stops without saving.")
+            held = _locked(file.fileno(), fcntl.LOCK_EX)
             file.seek(0)
             if not (held and os.path.samestat(path.stat(), os.fstat(file.fileno())) and file.read() == name):
                 raise UserError(f"{folder} was taken over by another process; this one stops without saving.")
@@ -172,7 +179,9 @@ def _lock_file(path: Path) -> IO[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return open(path, "a+")
-    except PermissionError as error:
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
         there = next(each for each in (path, *path.absolute().parents) if os.access(each, os.F_OK))
         last = path.read_text().strip() if os.access(path, os.R_OK) else ""
         raise UserError(

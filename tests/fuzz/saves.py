@@ -1,0 +1,118 @@
+"""Saves of a training that are damaged, mixed up, or forged: the save before is taken, with a sentence."""
+
+import contextlib
+import io
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from fuzz import fuzzer
+from fuzz.damage import damaged
+from support import smoke_workspace
+
+from rtm.core.errors import UserError
+from rtm.core.files import sealed, unsealed
+from rtm.pipeline.runs import book_of, log_rows
+from rtm.pipeline.unfinished import names_of, step_of
+from rtm.training.loop import Run
+
+ODD: tuple[Any, ...] = (10**9, -1, 1.5, "x", None, {}, [], float("nan"), torch.tensor(float("inf")), torch.zeros(3))
+
+
+@cache
+def finished() -> tuple[Path, Run]:
+    """A short training with two saves."""
+    folder = Path(tempfile.mkdtemp(prefix="rtm-fuzz-"))
+    run = smoke_workspace.run(folder, smoke_workspace.experiment("shells_imle_rtm", save_every=2))
+    run.train()
+    return folder, run
+
+
+def resumed(folder: Path) -> tuple[int, str]:
+    """The step at which a copy of the training resumes, and what is said about it."""
+    run = finished()[1]
+    run.folder = folder
+    run.state_file, run.previous_state_file = folder / "state.pt", folder / "state.prev.pt"
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        run._load()
+    return run.done, said.getvalue()
+
+
+def copied(folder: Path) -> Path:
+    return Path(shutil.copytree(finished()[0] / "run", folder / "run"))
+
+
+@fuzzer
+def save_damaged(rng: Random, folder: Path) -> None:
+    """Every changed byte is found, and costs one save."""
+    run = copied(folder)
+    state = run / "state.pt"
+    state.write_bytes(damaged(rng, state.read_bytes()))
+    step, said = resumed(run)
+    assert step == 4, "a damaged save was taken"
+    assert said.count("\n") == 1 and "state.pt is damaged" in said and "Resuming at step 4" in said
+
+
+@fuzzer
+def save_flipped(rng: Random, folder: Path) -> None:
+    """One bit."""
+    run = copied(folder)
+    content = bytearray((run / "state.pt").read_bytes())
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    (run / "state.pt").write_bytes(content)
+    assert resumed(run)[0] == 4, "a damaged save was taken"
+
+
+@fuzzer
+def save_both(rng: Random, folder: Path) -> None:
+    """With nothing left there is one sentence."""
+    run = copied(folder)
+    for name in ("state.pt", "state.prev.pt"):
+        (run / name).write_bytes(damaged(rng, (run / name).read_bytes()))
+    step = resumed(run)[0]
+    raise AssertionError(f"resumed at step {step}")
+
+
+@fuzzer
+def save_forged(rng: Random, folder: Path) -> None:
+    """A right sum over other content: another seed, kind or run, odd values, missing parts."""
+    run = copied(folder)
+    with unsealed(run / "state.pt") as (header, payload):
+        state: dict[str, Any] = torch.load(payload, weights_only=True)
+    if rng.random() < 0.4:
+        header[rng.choice(list(header))] = rng.choice(("x", 1, None, [], {}))
+    elif rng.random() < 0.5:
+        del state[rng.choice(["done", "networks", "optimizers", "ema", "best", "extra", "seconds"])]
+    else:
+        chosen = rng.choice(["done", "networks", "ema", "optimizers"])
+        state[chosen] = rng.choice(ODD)
+    with sealed(run / "state.pt", header) as file:
+        torch.save(state, file)
+    assert resumed(run)[0] == 4, "a forged save was taken"
+
+
+@fuzzer
+def run_folder_files(rng: Random, folder: Path) -> None:
+    """The book, the notes and the log of a run: a sentence, or a row less."""
+    run = copied(folder)
+    book = '{"experiment": "x", "seed": 0, "slices": [{"host": "h", "pid": 1, "job": null, "gpus": 1, "began": 1.0,'
+    (run / "run.json").write_text(book + ' "seconds": 2.0, "ended": "done"}]}')
+    parts = (
+        '{"fingerprint": "a", "parts": {"params": {}, "code": "b", "inputs": {}}, "accepted": [{"fingerprint": "c"}]}'
+    )
+    (run / "begun.json").write_text(parts)
+    for name in ("run.json", "begun.json", "log.jsonl"):
+        if rng.random() < 0.6:
+            (run / name).write_bytes(damaged(rng, (run / name).read_bytes()))
+    rows = log_rows(run / "log.jsonl")
+    assert all(row["step"] >= 0 for row in rows) and step_of(run) >= 0
+    try:
+        found = book_of(run)
+        assert found is not None and found.gpu_hours >= 0
+    except UserError as error:
+        assert str(error).isprintable()
+    assert all(isinstance(name, str) for name in names_of(run, "x"))
