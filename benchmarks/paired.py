@@ -21,7 +21,7 @@ from rtm.config import load
 from rtm.core.files import read_json
 
 PARAMS = Path(__file__).parents[1] / "params"
-METRICS = ("fid", "precision", "recall", "density", "coverage", "is")
+METRICS = ("fid", "precision", "recall", "density", "coverage", "sure", "is")
 
 
 def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> str:
