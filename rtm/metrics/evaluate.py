@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
+from scipy.special import softmax
 
 from rtm.config import Config, Experiment
 from rtm.config.experiments import Protocol, Recursive, Watching
@@ -28,6 +29,7 @@ from rtm.metrics.prdc import Membership, membership
 from rtm.metrics.refinement import Curves, Refinement, hardness
 
 BATCH = 128
+SURE = 0.9  # a digit that the classifier names with more than this probability is one that can be read
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ def measure(fake: ImageSet, real: ImageSet, protocol: Protocol) -> Measured:
     metrics = {"fid": frechet_distance(real.statistics, fake.quality.features)}
     if fake.quality.logits is not None:
         metrics["is"], metrics["is_std"] = inception_score(fake.quality.logits, protocol.splits)
+        if protocol.extractor == "digit_classifier":
+            metrics["sure"] = float((softmax(fake.quality.logits, axis=1).max(axis=1) > SURE).mean())
     chosen = fake.coverage.features[: protocol.pr_samples]
     members = membership(real.coverage.features, chosen, protocol.k, protocol.strict)
     metrics |= members.metrics()

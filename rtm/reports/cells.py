@@ -25,6 +25,7 @@ TITLES: Mapping[Metric, str] = {
     "recall": "recall",
     "density": "density",
     "coverage": "coverage",
+    "sure": "samples that the classifier is surer of than 0.9",
     "steps": "refinement steps",
     "hardness": "rank correlation of steps and distance to the data",
     "z_change": "change of the state in the last step",

@@ -18,7 +18,7 @@ def write_results(config: Config, layout: Layout, name: str, sections: Sections,
     """`sections` as in a summary: what is given is measured, the rest is 0.5; `spread` makes the seeds differ."""
     experiment = config.experiment(name)
     offsets = np.linspace(-spread, spread, len(experiment.seeds)) if len(experiment.seeds) > 1 else [0.0]
-    default = dict.fromkeys(("fid", "is", "is_std", "precision", "recall", "density", "coverage"), 0.5)
+    default = dict.fromkeys(("fid", "is", "is_std", "precision", "recall", "density", "coverage", "sure"), 0.5)
     recursive = isinstance(experiment.mapper, Recursive)
     if recursive:
         moved = ("z_change", "z_tail", "w_change", "flips", "feature_change")
