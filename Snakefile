@@ -38,6 +38,7 @@ localrules:
     all,
     demo,
     smoke,
+    doctor,
     dataset,
     network,
     summary,
@@ -61,6 +62,7 @@ rule smoke:
         plan.reports("smoke"),
 
 
+include: "workflow/rules/doctor.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"

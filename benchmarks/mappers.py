@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from benchmarks.measuring import DEVICE, Groups, added_megabytes, alone, in_turn, show
 from rtm import RTM, MLPMapper
 from rtm.models.decoders import Decoder
+from rtm.models.layers import compile_mapper
 
 LITERAL, PRODUCTS = "literal Algorithm 1", "its bare matrix products"
 CIFAR: dict[int, int] = {1: 1, 4: 3, 8: 6, 16: 6, 32: 6}
@@ -35,7 +36,7 @@ def bare_products(mapper: RTM, batch: int) -> None:
 
 def speed(batch: int) -> Groups:
     mapper, compiled, mlp = build(), build(), MLPMapper(512, 8).to(DEVICE)
-    compiled.compile_block()
+    compile_mapper(compiled)
     z = torch.randn(batch, 512, device=DEVICE)
     reference = runpy.run_path(str(Path(__file__).parents[1] / "tests/models/test_mappers.py"))["reference"]
     forward: dict[str, Callable[[], Tensor]] = {

@@ -1,14 +1,13 @@
-"""One matching round against the bare matrix product, faiss's flat search and torch.cdist; IVF with its recall."""
+"""One matching round against the bare matrix product and torch.cdist."""
 
 from collections.abc import Callable
 
-import faiss
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measuring import DEVICE, Groups, added_megabytes, alone, now, show
-from rtm.core.neighbours import ApproximateMatch, StreamingMatch, inverted_file
+from rtm.core.neighbours import StreamingMatch
 
 CHUNK = 1000
 
@@ -24,20 +23,12 @@ def features(n: int, d: int, seed: int) -> Tensor:
 def rounds(n: int, m: int, d: int, epsilon: float) -> dict[str, float]:
     """Seconds of each method; they take turns chunk by chunk, so that other work on the machine slows all alike."""
     torch.set_num_threads(1)
-    faiss.omp_set_num_threads(1)
     data = features(n, d, 1)
-    vectors = data.cpu().numpy()
     match = StreamingMatch(data, epsilon)
-
-    def flat(chunk: Tensor) -> None:
-        index = faiss.IndexFlatL2(d)
-        index.add(chunk.cpu().numpy())
-        index.search(vectors, 1)
 
     methods: dict[str, Callable[[Tensor, int], object]] = {
         "bare matrix product": lambda chunk, first: data @ chunk.T,
         "StreamingMatch": match.update,
-        "faiss flat, on the CPU": lambda chunk, first: flat(chunk),
         "torch.cdist": lambda chunk, first: torch.cdist(data, chunk).min(1),
     }
     total = dict.fromkeys(methods, 0.0)
@@ -48,20 +39,6 @@ def rounds(n: int, m: int, d: int, epsilon: float) -> dict[str, float]:
             method(chunk, first)
             total[name] += now() - began
     return total
-
-
-def approximate(n: int, m: int, d: int, epsilon: float, probes: int) -> tuple[float, float]:
-    torch.set_num_threads(1)
-    faiss.omp_set_num_threads(1)
-    data = features(n, d, 1)
-    match = ApproximateMatch(data, inverted_file(data), epsilon, probes=probes)
-    total = 0.0
-    for first in range(0, m, CHUNK):
-        chunk = features(CHUNK, d, 2 + first)
-        began = now()
-        match.update(chunk, first)
-        total += now() - began
-    return total, match.recall
 
 
 def memory(method: str, n: int, m: int, d: int, epsilon: float) -> float:
@@ -79,10 +56,9 @@ def memory(method: str, n: int, m: int, d: int, epsilon: float) -> float:
     return added_megabytes(lambda: torch.cdist(data, pool).min(1))
 
 
-def measure(n: int = 10_000, m: int = 100_000, d: int = 800, epsilon: float = 0.45, probes: int = 8) -> Groups:
+def measure(n: int = 10_000, m: int = 100_000, d: int = 800, epsilon: float = 0.45) -> Groups:
     size = f"n = {n}, m = {m}, d = {d}"
     times = alone(rounds, n, m, d, epsilon)
-    times["ApproximateMatch"], recall = alone(approximate, n, m, d, epsilon, probes)
     peaks = {name: alone(memory, name, n, m, d, epsilon) for name in ("StreamingMatch", "torch.cdist")}
     exact = times["StreamingMatch"]
     return {
@@ -90,11 +66,8 @@ def measure(n: int = 10_000, m: int = 100_000, d: int = 800, epsilon: float = 0.
         f"matching round, {size}, MB": peaks,
         "matching ratios": {
             "StreamingMatch / bare product": exact / times["bare matrix product"],
-            "StreamingMatch / faiss flat": exact / times["faiss flat, on the CPU"],
             "cdist / StreamingMatch": times["torch.cdist"] / exact,
             "memory, StreamingMatch / cdist": peaks["StreamingMatch"] / peaks["torch.cdist"],
-            "StreamingMatch / ApproximateMatch": exact / times["ApproximateMatch"],
-            "recall of ApproximateMatch": recall,
         },
     }
 

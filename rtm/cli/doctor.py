@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -10,6 +10,7 @@ from importlib.metadata import version
 from rich.console import Console
 
 from rtm.config import Config
+from rtm.pipeline.devices import unusable, usable_gpus
 
 PATIENCE = 30.0  # seconds to wait for a command
 
@@ -22,11 +23,11 @@ class Finding:
 
 
 def examine(config: Config) -> list[Finding]:
-    checks: list[Callable[[], Finding]] = [_gpu, _faiss, lambda: _weights(config), lambda: _data(config)]
+    checks: list[Callable[[], Finding]] = [_gpu, lambda: _weights(config), lambda: _data(config)]
     return [check() for check in [*checks, _latex, _slurm, _dvc_remote]]
 
 
-def show(findings: list[Finding]) -> None:
+def show(findings: Iterable[Finding]) -> None:
     console = Console(highlight=False)
     for finding in findings:
         mark = "[green]yes[/]" if finding.good else "[yellow]no [/]"
@@ -36,17 +37,11 @@ def show(findings: list[Finding]) -> None:
 def _gpu() -> Finding:
     import torch
 
-    count = torch.cuda.device_count()
-    if count:
+    if count := usable_gpus():
         return Finding("GPU", True, f"{count} x {torch.cuda.get_device_name()}, torch {torch.__version__}")
+    if problem := unusable():
+        return Finding("GPU", False, problem)
     return Finding("GPU", False, "none; the demo runs on the CPU, submit the rest with `snakemake --profile slurm`")
-
-
-def _faiss() -> Finding:
-    import faiss
-
-    gpus = faiss.get_num_gpus() if hasattr(faiss, "get_num_gpus") else 0
-    return Finding("faiss", True, f"{faiss.__version__}, {'on the GPU' if gpus else 'on the CPU'}")
 
 
 def _weights(config: Config) -> Finding:

@@ -21,7 +21,7 @@ rtm lineage accept TARGET ... --reason  keep the results after a refactoring: wh
 rtm lineage verify TARGET ...           fail unless the targets are fresh
 rtm lineage check                       read every file that has a receipt, and fail if one is not the recorded one
 rtm lineage run TARGET ...              make what is stale through Snakemake, and verify it: the command of dvc.yaml
-rtm lineage dvc [all]                   write dvc.yaml: the demo, and what is made of the paper, or all of it
+rtm lineage dvc [all]                   write dvc.yaml: the stages that are made, or all
 rtm lineage fingerprints                write what the stages of dvc.yaml depend on: the command of its first stage
 
 A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds); those of
@@ -102,8 +102,8 @@ def check() -> None:
     problems = [f"{path}: no job of params/ writes this receipt" for path in _receipts(folders) if path not in known]
     signed = [job for job in graph.values() if job.receipt in known and job.receipt.exists() and not job.temporary]
     for job in signed:
-        problems += [f"{job.id}: {told}" for told in _untrue(ledger, job)]
-    problems += [told for folder in sorted(folders) for told in _damaged(folder / "code")]
+        problems += [f"{job.id}: {problem}" for problem in _untrue(ledger, job)]
+    problems += [problem for folder in sorted(folders) for problem in _damaged(folder / "code")]
     try:
         read_lines()
     except UserError as unreadable:
@@ -148,7 +148,7 @@ def _unsettled(jobs: Iterable[Job]) -> list[Job]:
 
 def _write_dvc(words: Sequence[str]) -> None:
     if words not in ([], ["all"]):
-        raise UserError("Say `rtm lineage dvc`, or `rtm lineage dvc all` for stages of all experiments of the paper.")
+        raise UserError("Say `rtm lineage dvc`, or `rtm lineage dvc all` for the stages of all experiments.")
     dvcfile.write(whole=bool(words))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from rtm.cli import data as data_cli
 from rtm.cli.context import Arguments, Context
 from rtm.cli.lineage import USAGE as LINEAGE_USAGE
-from rtm.cli.making import evaluate, fetch, gallery, latency, reference, sample, summary, train
+from rtm.cli.making import evaluate, fetch, gallery, latency, pilot, reference, sample, summary, train
 from rtm.cli.runs import add_options as add_runs
 from rtm.cli.runs import runs
 from rtm.cli.showing import doctor, figure, pdf, print_schema, report, status, table
@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     referring.add_argument("protocol", help="a name in params/protocols.yaml")
     for call in (train, sample, gallery):
         of_experiment(call).add_argument("--seed", type=int, default=0, help="which of its seeds (default 0)")
+    _add_pilot(of_experiment(pilot))
     _add_evaluation(verb(evaluate))
     of_experiment(latency)
     of_experiment(summary)
@@ -109,11 +110,19 @@ def _parser() -> argparse.ArgumentParser:
     verb(status).add_argument("--watch", action="store_true", help="refresh every few seconds")
     add_store(verb(store, scaled=False))
     add_runs(verb(runs, scaled=False))
-    verb(doctor)
+    trying = verb(doctor)
+    trying.add_argument("--gpu", nargs="?", const="", metavar="EXPERIMENT", help="try the GPUs, and ten steps of it")
     demoing = verb(demo, scaled=False)
     demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="number of cores to use (default: all)")
     verb(print_schema, "schema", scaled=False)
     return parser
+
+
+def _add_pilot(piloting: argparse.ArgumentParser) -> None:
+    radii, text = [0.0, 0.25, 0.5, 0.75, 1.0], "values of imle.epsilon to try (default: %(default)s)"
+    piloting.add_argument("--epsilon", type=float, nargs="+", default=radii, metavar="E", help=text)
+    piloting.add_argument("--steps", type=int, help="length of each training (default: the recipe's)")
+    piloting.add_argument("--seed", type=int, default=0, help="any seed (default 0)")
 
 
 def _add_evaluation(evaluating: argparse.ArgumentParser) -> None:

@@ -57,6 +57,24 @@ def train(arguments: Arguments) -> None:
     train_experiment(context.config, context.layout, experiment, arguments.seed)
 
 
+def pilot(arguments: Arguments) -> None:
+    """Try rejection radii in short trainings, and name the one to write into params/recipes.yaml."""
+    from rtm.core.devices import best_device
+    from rtm.training.assembly import setting_of
+    from rtm.training.pilot import pilot as try_radii
+
+    context = Context(arguments)
+    experiment = context.experiment(arguments.experiment)
+    steps = arguments.steps or experiment.steps()
+    setting, tried = setting_of(context.layout, experiment, arguments.seed, best_device()), []
+    print(f"{'epsilon':>8} {'radius':>8} {'rejected':>9} {'gap':>7}   after {steps:,} steps of {experiment.name}")
+    for each in try_radii(setting, arguments.epsilon, steps):
+        print(f"{each.epsilon:8g} {each.radius:8.4f} {each.rejected:9.2%} {each.gap:7.4f}", flush=True)
+        tried.append(each)
+    best = min(tried, key=lambda each: each.gap)
+    print(f"The gap is least at `epsilon: {best.epsilon:g}`; write it under imle of the recipe of {experiment.name}.")
+
+
 def sample(arguments: Arguments) -> None:
     """Generate the images to measure, as trained and at every H of the sweep."""
     from rtm.models.sampling import write_samples

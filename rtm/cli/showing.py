@@ -59,10 +59,16 @@ def status(arguments: Arguments) -> None:
 
 
 def doctor(arguments: Arguments) -> None:
-    """Show what works on this machine, and how to get the rest."""
+    """Show what works on this machine, and how to get the rest; --gpu tries the GPUs and a training on them."""
     from rtm.cli.doctor import examine, show
 
-    show(examine(Context(arguments).config))
+    config = Context(arguments).config
+    if arguments.gpu is None:
+        show(examine(config))
+    else:
+        from rtm.cli.gpu import examine as try_gpus
+
+        show(try_gpus(config, arguments.gpu))
 
 
 def print_schema(arguments: Arguments) -> None:

@@ -68,6 +68,7 @@ class Dataset(Strict):
     kind: Literal["digits", "cifar10", "images"]  # embedded; CIFAR's batches; a folder or archive of images
     resolution: Size
     count: Count
+    first: Whole = 0  # the number of its first image in the source; only of kind digits
     classes: Whole = 0
     folders: tuple[str, ...] = ()  # the folders with its images, if a source holds others too
     crop: bool = False  # to the square in the middle, before the resize
@@ -82,6 +83,8 @@ class Dataset(Strict):
     def _has_a_test_split(self) -> "Dataset":
         if self.test and self.kind != "cifar10":
             raise ValueError("only kind cifar10 can have test: its archive has a test split")
+        if self.first and self.kind != "digits":
+            raise ValueError("only kind digits can have first; name the files of the others with folders")
         return self
 
 
@@ -170,6 +173,7 @@ class DecoderConfig(Strict):
     widths: dict[Size, Size] = {}  # resolution: width, if it differs
     expansion: Size = 4
     noise: bool = True
+    channels: Literal[1, 3] = 3  # 1 is grey: one map, given three times
     norm_eps: Positive = 1.0e-2
 
     @property
@@ -208,8 +212,10 @@ class Training(Strict):
     decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # the learning rate is multiplied by this ...
     decay_epochs: Count | None = None  # ... every decay_epochs epochs
     ema: Decay = 0.9999
+    ema_ramp: Count = 10  # after t steps the decay is at most (1 + t) / (ramp + t), so that it follows a short run
     accumulate: Count = 1
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"  # of decoder, synthesis and discriminator
+    tf32: bool = True  # on a GPU, float32 convolutions round their inputs to 10 bits; never mappers, search and metrics
     compile: bool = False
     save_every: Count  # steps between saves of the state
     grid_every: Count  # steps between sample grids
@@ -238,32 +244,18 @@ class Adaptive(Strict):
     staleness: Count = 5  # a pair is kept at least this many epochs
 
 
-class Calibrated(Strict):
-    """Measure in every round the radius that rejects this share of the pool. A constant radius would reject nothing
-    at the beginning, or everything when the generator is good."""
-
-    rejected: Annotated[float, Field(gt=0, lt=1)]
-
-
-def _is_share(epsilon: object) -> str:
-    """An error message then names only the form that the user meant."""
-    return "share" if isinstance(epsilon, dict | Calibrated) else "number"
-
-
 class Imle(Strict):
     """RS-IMLE (Sec. 3.1): pool, rejection, matching, loss."""
 
     pool: Positive  # m / n
     refresh: Count  # a pair is kept this many epochs (if adaptive: at most)
-    epsilon: Annotated[  # rejection radius in feature space; 0 is plain IMLE
-        Annotated[NonNegative, Tag("number")] | Annotated[Calibrated, Tag("share")], Discriminator(_is_share)
-    ]
+    stagger: bool = False  # renew 1/refresh of the pairs in each epoch, from 1/refresh of the pool
+    epsilon: NonNegative  # rejection radius / median distance between nearest images (`rtm pilot`); 0 is plain IMLE
     perturb: NonNegative = 0.001
     perceptual: Literal["lpips", "digit_classifier"] = "lpips"
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one
     projection: Count | None = 800  # dimensions of the projected matching features; null projects nothing
     chunk: Count = 256  # pool images decoded at a time
-    probes: Count | None = None  # cells that an approximate search visits; null searches exactly
     adaptive: Adaptive | None = None
 
 
@@ -369,6 +361,7 @@ class Protocol(Strict):
     strict: bool  # a ball's border is outside: `<`, not `<=`
     splits: Count  # of the Inception Score
     samples: dict[Name, Count]  # dataset: number of generated images; "default" for all others
+    reference: dict[Name, Name] = {}  # dataset: another to compare with, of images that were not trained on
     pr_samples: Count | None = None
 
     @model_validator(mode="after")
@@ -376,6 +369,9 @@ class Protocol(Strict):
         if "default" not in self.samples:
             raise ValueError("samples needs a default for the datasets that it does not name")
         return self
+
+    def compared(self, dataset: str) -> str:
+        return self.reference.get(dataset, dataset)
 
     def required(self, dataset: str) -> int:
         return self.samples.get(dataset, self.samples["default"])

@@ -352,7 +352,10 @@ def _check_numbers(place: str, params: Params, recipe: Recipe, dataset_name: str
 
 
 def _check_protocol(place: str, params: Params, name: str, dataset_name: str) -> None:
-    protocol, count = params.protocols[name], params.datasets[dataset_name].count
+    protocol = params.protocols[name]
+    if (reference := protocol.compared(dataset_name)) not in params.datasets:
+        raise UserError(f"{place}: protocol {name} compares with {reference!r}, which is not a dataset.")
+    count = params.datasets[reference].count
     required = protocol.required(dataset_name)
     fewest = min(count, required, protocol.pr_samples or required)
     if protocol.k >= fewest:

@@ -6,14 +6,19 @@ if TYPE_CHECKING:
     import torch
 
 
-def gpu_count() -> int:
-    """How many GPUs this machine, or the job on it, has."""
-    import torch
-
-    return torch.cuda.device_count()
-
-
 def best_device() -> "torch.device":
     import torch
 
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def allow_tf32(allowed: bool) -> None:
+    """In float32 convolutions, in training, sampling and latency alike; never in products of matrices nor metrics."""
+    import torch
+
+    torch.backends.cudnn.allow_tf32 = allowed
+
+
+def sent(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
+    """A copy on the device; a GPU takes it from pinned memory when it is there, and nobody waits."""
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)

@@ -20,15 +20,12 @@ def world() -> int:
 
 
 def start(use_gpu: bool) -> torch.device:
-    """Join the processes that torchrun started, if any; return the device of this process."""
+    """Join the processes that torchrun started, if any; return the device of this process, to be chosen."""
     if "RANK" in os.environ and not dist.is_initialized():
         dist.init_process_group("nccl" if use_gpu else "gloo", timeout=PATIENCE)
     if not use_gpu:
         return torch.device("cpu")
-    torch.backends.cudnn.allow_tf32 = False  # losses, phi and regularisers need float32
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-    torch.cuda.set_device(device)
-    return device
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
 
 
 def stop() -> None:

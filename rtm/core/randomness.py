@@ -6,9 +6,13 @@ sample i of two models shares its noise, and a pool is stored as a seed and indi
 
 import hashlib
 import math
+from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
+
+from rtm.core.devices import sent
 
 _MASK = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -21,51 +25,53 @@ def seed_of(*parts: int | str) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "little") >> 1
 
 
-def _multiply(multiplier: int, x: Tensor) -> tuple[Tensor, Tensor]:
-    """High and low 32 bits of multiplier * x; int64 wraps around and so keeps all 64 bits of the product."""
-    product = multiplier * x
-    return (product >> 32) & _MASK, product & _MASK
+def keys_of(seed: int) -> list[int]:
+    """The two keys of each of Philox's ten rounds."""
+    return [((seed >> 32 * half) + turn * _WEYL[half]) & _MASK for turn in range(10) for half in range(2)]
 
 
-def philox(counter: list[Tensor], key: tuple[Tensor | int, Tensor | int]) -> list[Tensor]:
-    """Four 32-bit words (as int64) for each counter, of any broadcastable shapes."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
-    for _ in range(10):
-        high0, low0 = _multiply(_MULTIPLIERS[0], c0)
-        high1, low1 = _multiply(_MULTIPLIERS[1], c2)
-        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
-        k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
-    return [c0, c1, c2, c3]
+def philox(even: Tensor, odd: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Words 0, 2 and words 1, 3 of counters to those of the result, 32 bits in int64; keys are (10, 2, ...). Two words
+    share an operation: a GPU's launches cost more than numbers. int64 wraps around, so products keep all 64 bits."""
+    for key in keys:
+        product = torch.empty_like(even)
+        torch.mul(even[0], _MULTIPLIERS[0], out=product[1])
+        torch.mul(even[1], _MULTIPLIERS[1], out=product[0])
+        even, odd = (product >> 32).bitwise_xor_(odd).bitwise_xor_(key).bitwise_and_(_MASK), product
+    return even, odd & _MASK
 
 
 def normal(seed: int, index: Tensor, size: int) -> Tensor:
     """Standard normal (len(index), size), float32; row i depends only on (seed, index[i])."""
-    rows = max(1, _AT_ONCE // size)
-    if len(index) <= rows:
-        return _normal(seed, index, size)
-    drawn = torch.empty(len(index), size, device=index.device)
-    for start in range(0, len(index), rows):
-        drawn[start : start + rows] = _normal(seed, index[start : start + rows], size)
-    return drawn
+    return normals([(seed, size)], index)[0].contiguous()
 
 
-def _normal(seed: int, index: Tensor, size: int) -> Tensor:
-    blocks = torch.arange(-(-size // 4), device=index.device)[None, :]
+def normals(wanted: Sequence[tuple[int, int]], index: Tensor) -> list[Tensor]:
+    """`normal` for each (seed, size) by one draw, as views of one tensor. Columns are blocks of four numbers."""
+    *starts, end = accumulate((-(-size // 4) for _, size in wanted), initial=0)
+    table = sent(torch.tensor([starts, *zip(*(keys_of(seed) for seed, _ in wanted), strict=True)]), index.device)
+    column = torch.arange(end, device=index.device)
+    which = torch.bucketize(column, table[0, 1:], right=True)  # of the seeds
+    place, keys = column - table[0][which], table[1:, which].view(10, 2, 1, -1)
+    parts = [_normal(rows, place, keys) for rows in index.split(max(1, _AT_ONCE // (4 * end)))]
+    drawn = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return [drawn[:, 4 * start : 4 * start + size] for start, (_, size) in zip(starts, wanted, strict=True)]
+
+
+def _normal(index: Tensor, place: Tensor, keys: Tensor) -> Tensor:
     rows = index.to(torch.int64)[:, None]
-    counter = [blocks, torch.zeros_like(blocks), rows & _MASK, rows >> 32]
-    words = philox(counter, (seed & _MASK, (seed >> 32) & _MASK))
-    u = [(word.to(torch.float64) + 0.5) / 2**32 for word in words]
-    radii = [(-2 * torch.log(u[0])).sqrt(), (-2 * torch.log(u[2])).sqrt()]
-    angles = [2 * math.pi * u[1], 2 * math.pi * u[3]]
-    pairs = [f(angle) * radius for radius, angle in zip(radii, angles, strict=True) for f in (torch.cos, torch.sin)]
-    return torch.stack(pairs, dim=-1).flatten(1)[:, :size].to(torch.float32)
+    even = torch.stack(torch.broadcast_tensors(place, rows & _MASK))
+    odd = torch.stack([torch.zeros_like(rows), rows >> 32])
+    even, odd = philox(even, odd, keys)
+    radii = (-2 * torch.log((even.to(torch.float64) + 0.5) / 2**32)).sqrt()
+    angles = 2 * math.pi * ((odd.to(torch.float64) + 0.5) / 2**32)
+    x, y = torch.cos(angles) * radii, torch.sin(angles) * radii
+    return torch.stack([x[0], y[0], x[1], y[1]], dim=-1).flatten(1).to(torch.float32)
 
 
 def permutation(seed: int, size: int) -> Tensor:
     """A random order of range(size)."""
-    words = philox(
-        [torch.arange(size)] + [torch.zeros(size, dtype=torch.int64)] * 3,
-        (seed & _MASK, (seed >> 32) & _MASK),
-    )
-    return torch.argsort(words[0] * 2**31 + (words[1] >> 1), stable=True)
+    counter = torch.arange(size)
+    even = torch.stack([counter, torch.zeros_like(counter)])
+    even, odd = philox(even, torch.zeros_like(even), torch.tensor(keys_of(seed)).view(10, 2, 1))
+    return torch.argsort(even[0] * 2**31 + (odd[0] >> 1), stable=True)

@@ -4,6 +4,9 @@ data/<name>/images.npy (uint8, N x R x R x 3), labels.npy (int64, N; only with c
 A test split is the same in test_images.npy and test_labels.npy.
 """
 
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rtm.core.devices import sent
 from rtm.core.errors import UserError
 from rtm.core.files import digest, read_json, reading
 
@@ -47,10 +51,32 @@ class Images:
                 )
             self._seen = now
 
+    @cached_property
+    def _ahead(self) -> dict[tuple[int, ...], Future[Tensor]]:
+        return {}
+
+    def expect(self, parts: Iterable[Tensor], device: torch.device) -> None:
+        """Begin to read the parts of a later batch in the background, for a GPU."""
+        if device.type == "cuda":
+            self._ahead |= {_key(index): _reader().submit(self._read, index) for index in parts}
+
     def batch(self, index: Tensor, device: torch.device) -> Tensor:
         """Images (batch, 3, R, R) in [-1, 1]."""
-        chosen = torch.from_numpy(self.pixels[index.cpu().numpy()]).to(device, non_blocking=True)
+        ahead = self._ahead.pop(_key(index), None)
+        chosen = sent(ahead.result() if ahead else self._read(index), device)
         return to_unit(chosen.permute(0, 3, 1, 2))
+
+    def _read(self, index: Tensor) -> Tensor:
+        return torch.from_numpy(self.pixels[index.cpu().numpy()])
+
+
+def _key(index: Tensor) -> tuple[int, ...]:
+    return tuple(index.tolist())
+
+
+@cache
+def _reader() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "images")
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -144,9 +144,9 @@ def _digits(dataset: Dataset) -> Iterator[Row]:
     from sklearn.datasets import load_digits  # slow to import, and needed nowhere else
 
     digits = load_digits()
-    size = (dataset.resolution, dataset.resolution)
-    grey = np.rint(digits.images[: dataset.count] * (255 / 16)).astype(np.uint8)
-    for place, (image, label) in enumerate(zip(grey, digits.target, strict=False)):
+    size, chosen = (dataset.resolution, dataset.resolution), slice(dataset.first, dataset.first + dataset.count)
+    grey = np.rint(digits.images[chosen] * (255 / 16)).astype(np.uint8)
+    for place, (image, label) in enumerate(zip(grey, digits.target[chosen], strict=True)):
         resized = image if image.shape == size else np.asarray(Image.fromarray(image).resize(size, RESIZE["bilinear"]))
         yield place, np.repeat(resized[..., None], 3, axis=-1), int(label)
 

@@ -5,7 +5,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from rtm.core import distributed
 from rtm.core.randomness import permutation, seed_of
+from rtm.data.datasets import Images
 
 
 @lru_cache(maxsize=4)
@@ -21,3 +23,10 @@ def batch_of(seed: int, step: int, batch: int, images: int) -> Tensor:
         parts.append(_epoch(seed, images, epoch)[offset : offset + missing])
         at, missing = at + len(parts[-1]), missing - len(parts[-1])
     return torch.cat(parts)
+
+
+def expecting(images: Images, seed: int, step: int, batch: int, accumulate: int, device: torch.device) -> Tensor:
+    """`batch_of`; what this process needs for the next step is read while a GPU works on this one."""
+    now, after = (batch_of(seed, which, batch, len(images)) for which in (step, step + 1))
+    images.expect(distributed.share(after).chunk(accumulate), device)
+    return now

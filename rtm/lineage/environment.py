@@ -10,7 +10,7 @@ from typing import Any
 
 from rtm.lineage.versions import loaded_versions
 
-COMPARED = ("torch", "faiss-gpu", "faiss-cpu", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
+COMPARED = ("torch", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
 
 
 def environment(entries: Iterable[str]) -> dict[str, str]:
@@ -24,12 +24,12 @@ def _cuda() -> dict[str, str]:
     if not torch.cuda.is_available():
         return {}
     names = sorted({torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())})
-    facts = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), "driver": _driver()}
+    facts = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), "driver": driver()}
     return {"gpu": ", ".join(names), **{name: str(value) for name, value in facts.items() if value}}
 
 
 @cache
-def _driver() -> str | None:
+def driver() -> str | None:
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     with suppress(OSError, subprocess.SubprocessError, IndexError):
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.split()[0]

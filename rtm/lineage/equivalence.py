@@ -112,7 +112,7 @@ class Comparison:
         return any(not (pair in self.pairs or self._same(*pair)) for pair in zip(old.uses, new.uses, strict=True))
 
     @cached_property
-    def told(self) -> list[str]:
+    def reasons(self) -> list[str]:
         """What changed, by name; nothing if the code is equal."""
         if self.equal():
             return []

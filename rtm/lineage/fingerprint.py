@@ -28,12 +28,17 @@ LEFT_OUT = (
     "rtm.core.errors",  # what an error says
     "rtm.core.files",  # how files are read and written
     "rtm.core.layout",  # where files are
+    "rtm.data.download",  # where the bytes of a source come from; checksums say which they are
+    "rtm.data.fetch",  # which source is used: the same
     "rtm.lineage",  # what runs again
     "rtm.methods.registry",  # which class trains: a job names it as an entry
     "rtm.models.registry",  # which mapper and generator are built: entries too
     "rtm.pipeline",  # what depends on what: parts of a receipt
     "rtm.core.progress",  # what is shown on the way
+    "rtm.reports.terminal",  # what a verb prints
+    "rtm.training.launch",  # how processes start and end
     "rtm.training.runs",  # the books of trainings
+    "rtm.training.unfinished",  # which state a training goes on from: receipts decide
 )
 
 K = TypeVar("K", bound=Hashable)

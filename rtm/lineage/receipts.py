@@ -2,7 +2,7 @@
 
 A job's fingerprint is a hash of its parts: parameters by value, code by content (`rtm.fingerprint`), and inputs by
 the bytes that the jobs before it left. A finished job writes a receipt last (git keeps lineage/): those parts, and
-the md5 of its outputs. A job is fresh while its receipt tells the present parts, or code that was accepted as the
+the md5 of its outputs. A job is fresh while its receipt names the present parts, or code that was accepted as the
 same (`rtm.equivalence`), and its outputs are the recorded ones; Snakemake and DVC both ask here. No clock is looked
 at, so a clone, a pull or a touch makes nothing stale.
 """
@@ -44,7 +44,7 @@ from rtm.lineage.job import Job, Stage
 
 HASHES = Path(".snakemake/rtm/md5.json")  # md5 by path, size and time: a large file is read once
 JSON = dict[str, Any]
-ABSENT = "absent"  # how a value whose key is not there is told; strings have quotes
+ABSENT = "absent"  # shown for a value whose key is not there; strings have quotes
 MORE = ConfigDict(extra="allow")
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -88,7 +88,7 @@ class Receipt(Signed):
 
 class State(Enum):
     FRESH = "fresh"
-    ABSENT = "absent"  # what the receipt tells is right, but outputs are not here: pulled or made again at need
+    ABSENT = "absent"  # the receipt is right, but outputs are not here: pulled or made again at need
     CHANGED = "changed"  # the outputs here are not the recorded ones
     STALE = "stale"
 
@@ -151,7 +151,7 @@ class Ledger:
         if recorded == self.parts(job)["code"]:
             return []
         compared = self.compared(job, receipt)
-        return compared.told if compared else [f"code changed, and {code_file(job, recorded)} is missing or damaged"]
+        return compared.reasons if compared else [f"code changed, and {code_file(job, recorded)} is missing or damaged"]
 
     def fingerprint(self, job: Job) -> str:
         return _fingerprint(job, self.parts(job))
@@ -159,7 +159,7 @@ class Ledger:
     def identity(self, job: Job, read: Path) -> str | None:
         """A job's outputs as others depend on them: by their bytes, or those that they were made again in place of.
 
-        Of a training only the file that is read counts: the curve tells the time, which is another in every run.
+        Of a training only the file that is read counts: the curve holds times, which differ in every run.
         """
         receipt = self.receipt(job)
         if receipt is None:
@@ -214,16 +214,16 @@ class Ledger:
         missing = [f"{path} is not here" for path in job.outputs if not path.exists()]
         if receipt is None:
             return ["it was never made", *self._stale_inputs(job)]
-        told = [*self._untrue(job, receipt), *self._differences(job, receipt), *self._stale_inputs(job)]
-        return [*told, *self.changed_outputs(receipt), *missing]
+        reasons = [*self._untrue(job, receipt), *self._differences(job, receipt), *self._stale_inputs(job)]
+        return [*reasons, *self.changed_outputs(receipt), *missing]
 
     def _untrue(self, job: Job, receipt: JSON) -> list[str]:
         """What in a receipt cannot be: written by hand, or merged badly."""
-        told = {str(path) for path in job.outputs}
+        outputs = {str(path) for path in job.outputs}
         if receipt["fingerprint"] != _fingerprint(job, receipt["parts"]):
             return [f"{job.receipt} was edited: its fingerprint does not follow from its parts"]
-        if not job.temporary and receipt["outputs"].keys() != told:
-            return [f"{job.receipt} tells of other outputs: {', '.join(sorted(receipt['outputs'].keys() ^ told))}"]
+        if not job.temporary and receipt["outputs"].keys() != outputs:
+            return [f"{job.receipt} names other outputs: {', '.join(sorted(receipt['outputs'].keys() ^ outputs))}"]
         return []
 
     def differences(self, job: Job, receipt: JSON) -> dict[str, list[str]]:
@@ -237,7 +237,7 @@ class Ledger:
         }
 
     def _differences(self, job: Job, receipt: JSON) -> list[str]:
-        return [told for part in self.differences(job, receipt).values() for told in part]
+        return [reason for part in self.differences(job, receipt).values() for reason in part]
 
     def matches(self, job: Job, receipt: JSON) -> bool:
         """Whether a receipt is of the present parts."""
@@ -264,7 +264,7 @@ class Ledger:
         ]
 
     def untrue(self, job: Job) -> list[str]:
-        """What a receipt tells that is not so."""
+        """What is wrong in a receipt."""
         receipt = self.receipt(job)
         return [*self._untrue(job, receipt), *self.changed_outputs(receipt)] if receipt else []
 
@@ -292,20 +292,20 @@ class Ledger:
         receipt = self.receipt(job)
         if receipt is None:
             raise UserError(f"{job.id} was never made, so there is nothing to accept. {self.advice(job)}")
-        if told := [*self._untrue(job, receipt), *self.changed_outputs(receipt), *self.other_results(job, receipt)]:
-            raise UserError(f"{job.id} cannot be accepted: {'; '.join(told)}. {self.advice(job)}")
+        if problems := [*self._untrue(job, receipt), *self.changed_outputs(receipt), *self.other_results(job, receipt)]:
+            raise UserError(f"{job.id} cannot be accepted: {'; '.join(problems)}. {self.advice(job)}")
 
     def proposed(self, job: Job, reason: str) -> list[Line]:
         """The definitions that must be accepted as the same for the code of a receipt to be the present code."""
         receipt = self.receipt(job)
         assert receipt is not None
-        told = self._code(job, receipt)
-        if not told:
+        reasons = self._code(job, receipt)
+        if not reasons:
             return []
         compared = self.compared(job, receipt)
         pairs = tuple(compared.changed) if compared else ()
         if compared is None or not compared.equal(pairs):
-            raise UserError(f"{job.id} cannot be accepted: {'; '.join(told)}. {self.advice(job)}")
+            raise UserError(f"{job.id} cannot be accepted: {'; '.join(reasons)}. {self.advice(job)}")
         facts = {"reason": reason, "author": _author(), "revision": _revision(), "time": _now()}
         return [compared.line(pair, facts) for pair in pairs]
 
@@ -396,12 +396,12 @@ def recorded(job: Job) -> Iterator[Recording]:
         **({"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}),
         **recording.facts,
     }
-    told = {"fingerprint": recording.fingerprint, "parts": ledger.parts(job), "outputs": outputs}
-    if before is None or {key: before[key] for key in told} != told:  # the same again leaves git as it is
+    signed = {"fingerprint": recording.fingerprint, "parts": ledger.parts(job), "outputs": outputs}
+    if before is None or {key: before[key] for key in signed} != signed:  # the same again leaves git as it is
         same = before is not None and ledger.matches(job, before)
         # nobody keeps features, and another processor rounds them otherwise: no reason to train anything again
         kept = {"identity": ledger.identity(job, job.outputs[0])} if same and job.keeper == "nobody" else {}
-        write_json(job.receipt, {**told, **kept, "made": made})
+        write_json(job.receipt, {**signed, **kept, "made": made})
     ledger.hashes.save()
 
 

@@ -14,7 +14,6 @@ PRELOADED: set[str] = set()
 DISTRIBUTIONS = {
     **{name: (name,) for name in ("jinja2", "lpips", "matplotlib", "numpy", "pandas", "prdc", "safetensors", "scipy")},
     **{name: (name,) for name in ("torch", "torchvision")},
-    "faiss": ("faiss-gpu", "faiss-cpu"),
     "PIL": ("pillow",),
     "sklearn": ("scikit-learn",),
     "torch_fidelity": ("torch-fidelity",),
@@ -31,7 +30,7 @@ def loaded_versions(*entries: str) -> dict[str, str]:
 def _version(distribution: str) -> str | None:
     try:
         return version(distribution)
-    except PackageNotFoundError:  # faiss has two
+    except PackageNotFoundError:
         return None
 
 

@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.core import distributed
+from rtm.core.devices import allow_tf32
 from rtm.core.randomness import seed_of
 from rtm.data.datasets import Images
+from rtm.data.sampler import expecting
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Method(ABC):
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.training = setting, setting.experiment.recipe.training
+        allow_tf32(self.training.tf32)
 
     @abstractmethod
     def step(self, step: int) -> dict[str, Tensor | float]:
@@ -45,6 +48,11 @@ class Method(ABC):
 
     def seed(self, purpose: str) -> int:
         return seed_of(self.setting.seed, purpose)
+
+    def batch(self, step: int) -> Tensor:
+        """Indices of the step's images; those of the next step are read meanwhile."""
+        given, training = self.setting, self.training
+        return expecting(given.images, given.seed, step, training.batch, training.accumulate, given.device)
 
     def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.

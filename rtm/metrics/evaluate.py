@@ -156,7 +156,8 @@ def curve_metrics(real: Pictures, watching: Watching, layout: Layout) -> Callabl
 
 
 def write_reference(config: Config, layout: Layout, dataset: str, protocol: str) -> None:
-    images, chosen = Images(layout.images(dataset)), config.params.protocols[protocol]
+    chosen = config.params.protocols[protocol]
+    images = Images(layout.images(chosen.compared(dataset)))
     features = features_of(images.pixels, chosen, load_extractors(chosen, layout))
     features.save(layout.reference(dataset, protocol))
 

@@ -2,6 +2,8 @@
 
 import statistics
 import time
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +48,10 @@ def _median_ms(
     evaluation = experiment.recipe.evaluation
     index = torch.arange(evaluation.latency_batch, device=device)
     z, labels = latents(0, index, experiment.recipe.dim), labels_of(0, index, classes_of(experiment))
-    drawn = noise_of(0, index)
-    maps: dict[tuple[int, ...], torch.Tensor] = {}
+    drawn = cache(noise_of(0, index))  # drawn once: the networks are timed, not the random numbers
 
-    def noise(*key: int) -> torch.Tensor:  # drawn once: the networks are timed, not the random numbers
-        if key not in maps:
-            maps[key] = drawn(*key)
-        return maps[key]
+    def noise(wanted: Sequence[tuple[int, ...]]) -> Sequence[torch.Tensor]:
+        return drawn(tuple(wanted))
 
     def once(H: int | None) -> float:
         if device.type == "cuda":

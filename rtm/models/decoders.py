@@ -6,15 +6,13 @@ so that the style acts on the trunk itself. Feature maps are (batch, width, R, R
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-from rtm.models.layers import Noise
 
 
 class AdaIN(nn.Module):
@@ -88,7 +86,7 @@ class DecoderBlock(nn.Module):
         if self.upsample > 1:
             x = F.interpolate(x, scale_factor=self.upsample, mode="nearest")
         if self.noise is not None and noise is not None:
-            x = x + self.noise * noise
+            x = x + (self.noise * noise).to(x.dtype)
         x = self.adain(x, w)
         return x + cast(Tensor, self.branch(x))
 
@@ -109,7 +107,7 @@ class Decoder(nn.Module):
         noise_max_resolution: int = 256,
         noise_std: float = 0.0,  # of the initial noise weights: 0 starts without any
         norm_eps: float = 1e-2,  # of the instance normalisation, as in RS-IMLE
-        channels: int = 3,
+        channels: int = 3,  # 1: grey images, whose one channel is given three times
     ) -> None:
         super().__init__()
         self.stages = sorted(blocks)
@@ -129,13 +127,14 @@ class Decoder(nn.Module):
         self.gain = nn.Parameter(torch.ones(channels, 1, 1))
         self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
 
-    def forward(self, w: Tensor, noise: Noise | None = None) -> Tensor:
-        """Images for w (batch, dim); `noise` gives one map for each resolution, shared by the blocks of a stage."""
-        maps = {r: noise(r) for r in self.noise_resolutions} if noise else {}
+    def forward(self, w: Tensor, noise: Sequence[Tensor] = ()) -> Tensor:
+        """Images for w (batch, dim); `noise` is empty or has a map, drawn outside of what is compiled, for each of
+        `noise_resolutions`, shared by the blocks of a stage."""
+        maps = dict(zip(self.noise_resolutions, noise, strict=True)) if noise else {}
         x = self.constant.expand(len(w), -1, -1, -1)
         for resolution, layer in zip(self.resolutions, self.layers, strict=True):
             x = layer(x, w, maps.get(resolution))
-        return cast(Tensor, self.to_image(x) * self.gain + self.bias)
+        return cast(Tensor, self.to_image(x) * self.gain + self.bias).expand(-1, 3, -1, -1)
 
 
 def _initialise(branch: nn.Module, blocks: int) -> None:

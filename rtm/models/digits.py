@@ -19,7 +19,7 @@ from rtm.core.randomness import permutation, seed_of
 from rtm.data.datasets import Images, to_unit
 from rtm.data.sampler import batch_of
 
-SEED, STEPS, BATCH, FEATURES, CLASSES = 0, 500, 64, 64, 10
+SEED, STEPS, BATCH, FEATURES, CLASSES = 0, 1000, 64, 64, 10
 
 
 class DigitClassifier(nn.Module):

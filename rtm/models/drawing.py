@@ -4,6 +4,7 @@ Everything random about image i is a function of (seed, i): z, spatial noise and
 Two experiments with the same dim share the noise of image i.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from rtm.config import Experiment
+from rtm.core.devices import allow_tf32
 from rtm.core.errors import UserError
 from rtm.core.files import reading
-from rtm.core.randomness import normal, seed_of
+from rtm.core.randomness import normal, normals, seed_of
 from rtm.data.datasets import to_pixels
 from rtm.models.layers import Noise
 from rtm.models.registry import build_generator
@@ -24,6 +26,7 @@ from rtm.models.registry import build_generator
 def load_generator(experiment: Experiment, checkpoint: Path, device: torch.device) -> nn.Module:
     if not checkpoint.exists():
         raise UserError(f"{checkpoint} is missing; train it, or get it with `dvc pull {checkpoint.parent}`.")
+    allow_tf32(experiment.recipe.training.tf32)
     generator = build_generator(experiment)
     with reading(checkpoint, f"bring it back with `dvc checkout {checkpoint}`, or train {experiment.name} again"):
         weights = load_file(checkpoint)
@@ -46,9 +49,9 @@ def latents(seed: int, index: Tensor, dim: int) -> Tensor:
 
 
 def noise_of(seed: int, index: Tensor) -> Noise:
-    def maps(resolution: int, *layer: int) -> Tensor:
-        flat = normal(seed_of(seed, "noise", resolution, *layer), index, resolution**2)
-        return flat.view(-1, 1, resolution, resolution)
+    def maps(wanted: Sequence[tuple[int, ...]]) -> list[Tensor]:
+        flat = normals([(seed_of(seed, "noise", *which), which[0] ** 2) for which in wanted], index)
+        return [rows.view(-1, 1, which[0], which[0]) for rows, which in zip(flat, wanted, strict=True)]
 
     return maps
 

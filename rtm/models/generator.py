@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.models.decoders import Decoder
-from rtm.models.layers import Noise, compile_mapper
+from rtm.models.layers import Noise, compile_mapper, compile_part
 from rtm.models.registry import build_mapper
 
 
@@ -19,12 +19,13 @@ class Generator(nn.Module):
         self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, H: int | None = None
     ) -> Tensor:
         w = self.mapper(z) if H is None else self.mapper(z, H=H)
-        images: Tensor = self.decoder(w, noise)
+        maps = noise([(r,) for r in self.decoder.noise_resolutions]) if noise else []
+        images: Tensor = self.decoder(w, maps)
         return images
 
     def compile_parts(self) -> None:
         compile_mapper(self.mapper)
-        self.decoder.compile()
+        compile_part(self.decoder)
 
 
 def build_generator(experiment: Experiment) -> Generator:

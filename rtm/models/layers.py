@@ -1,13 +1,13 @@
 """What several networks share: the linear layer, its start, PixelNorm, and full precision under autocast."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Noise = Callable[..., Tensor]  # resolution R, and with StyleGAN2 the layer -> standard normal (batch, 1, R, R)
+Noise = Callable[[Sequence[tuple[int, ...]]], Sequence[Tensor]]  # for (R,) or (R, layer): normal (batch, 1, R, R)
 
 _TRUNCATED_STD = 0.8796256610342398  # standard deviation of N(0, 1) cut at +-2
 
@@ -31,7 +31,13 @@ def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | N
 
 def compile_mapper(mapper: nn.Module) -> None:
     """The block of a recursive mapper: the whole recursion would compile for minutes and run no faster."""
-    getattr(mapper, "compile_block", lambda: None)()
+    if isinstance(block := getattr(mapper, "block", None), nn.Module):
+        compile_part(block)
+
+
+def compile_part(module: nn.Module, backend: str = "inductor") -> None:
+    """In place, for fixed shapes. All parts are versions of one code, which by default may have 8."""
+    module.compile(backend=backend, dynamic=False, recompile_limit=128)
 
 
 def parameters(module: nn.Module) -> int:

@@ -181,10 +181,6 @@ class RTM(nn.Module):
             Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, last)
             return cast(Tensor, self.readout(Z_H.transpose(0, 1).flatten(1)))  # line 12
 
-    def compile_block(self, backend: str = "inductor") -> None:
-        """Compile f in place: seconds, and no slower than the whole recursion, which compiles for minutes."""
-        self.block.compile(backend=backend, fullgraph=True)
-
     def _tokens(self, z: Tensor) -> Tensor:
         z = z.to(self.project.weight.dtype)
         lifted = self.project(pixel_norm(z) if self.pixel_norm else z)  # line 1

@@ -1,17 +1,73 @@
-"""Check that this machine has the GPUs that a training needs."""
+"""The GPUs of this machine: how many can be used, why others cannot, and whether a training has those that it needs.
 
+torch is imported only when a function is called.
+"""
+
+import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rtm.config.experiments import Resources
-from rtm.core.devices import gpu_count
 from rtm.core.errors import UserError
+from rtm.lineage.environment import driver
+
+if TYPE_CHECKING:
+    import torch
+
+OLDEST_DRIVER = {12: "525", 13: "580"}  # that runs programs of a CUDA version
+
+
+def usable_gpus() -> int:
+    """Not `device_count` alone: it also counts GPUs whose driver is too old for torch."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of an old driver; `unusable` says what to do
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def unusable() -> str | None:
+    """A sentence about GPUs that are here and cannot be used; None if there are none."""
+    import torch
+
+    present = torch.cuda.device_count()
+    if not present or usable_gpus():
+        return None
+    cuda, found = torch.version.cuda or "no CUDA", driver()
+    needed = OLDEST_DRIVER.get(int(cuda.partition(".")[0]) if cuda[0].isdigit() else 0)
+    if needed and found and _numbers(found) < _numbers(needed):
+        return (
+            f"{present} GPUs are here, but their driver {found} is too old: torch {torch.__version__} is built for "
+            f"CUDA {cuda}, which needs driver {needed} or newer; use a node with a newer driver, or install torch's "
+            "wheel for an older CUDA (docs/slurm.md)."
+        )
+    return (
+        f"{present} GPUs are here, but torch {torch.__version__} (CUDA {cuda}, driver {found or 'unknown'}) cannot use "
+        "them; see whether `nvidia-smi` lists them and what CUDA_VISIBLE_DEVICES says."
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def choose(device: "torch.device") -> None:
+    """Make a GPU that of this process."""
+    import torch
+
+    if device.type == "cuda":
+        try:
+            torch.cuda.set_device(device)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{device} cannot be used ({reason}); `rtm doctor --gpu` says more.") from None
 
 
 def check_devices(name: str, needed: Resources, target: Path) -> bool:
     """Return whether to train on GPUs; an error if this machine has too few."""
-    if needed.gpus and (found := gpu_count()) < needed.gpus:
-        raise UserError(
-            f"{name} needs {needed.gpus} {needed.gpu_model} GPUs for about {needed.hours:g} hours and this machine has "
-            f"{found}; submit it with `snakemake --profile slurm {target}`."
-        )
+    if needed.gpus and (found := usable_gpus()) < needed.gpus:
+        wanted = f"{name} needs {needed.gpus} {needed.gpu_model} GPUs for about {needed.hours:g} hours"
+        if problem := unusable():
+            raise UserError(f"{wanted}. {problem}")
+        raise UserError(f"{wanted} and this machine has {found}; submit it with `snakemake --profile slurm {target}`.")
     return needed.gpus > 0

@@ -4,8 +4,8 @@ DVC records, the receipts decide. Each stage depends on one small file: a hash o
 job behind the stage. The first stage writes these files, so DVC calls a stage only if something behind it changed.
 The stage's command then asks the receipts, and makes what is stale through Snakemake.
 
-The demo's stages are always there. Of the paper dvc.yaml has the stages that are made: DVC lists every output of a
-stage that never ran, in `dvc status`, `dvc pull` and `dvc metrics diff`.
+dvc.yaml has the stages that are made: DVC lists every output of a stage that never ran, in `dvc status`, `dvc pull`
+and `dvc metrics diff`. The demo is there as a whole or not at all.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ FILE = Path("dvc.yaml")
 FINGERPRINTS = Path("lineage/fingerprints")
 SCALES = ("demo", "paper")  # in the order in which `dvc repro` goes through them; smoke is the tests'
 HEADER = """\
-# Written by `rtm lineage dvc` from params/ and receipts: the demo, and what is made of the paper.
+# Written by `rtm lineage dvc` from params/ and receipts: what is made, of the demo and of the paper.
 #
 # Each command asks the receipts in lineage/ first: what is fresh is recorded without running anything. Stale jobs run
 # through Snakemake; SNAKEMAKE_PROFILE=slurm submits them.
@@ -46,7 +46,7 @@ Stanza = dict[str, Any]  # of dvc.yaml
 
 
 class Listing(NamedTuple):
-    """The stages of the paper in dvc.yaml: some by name, or all of them, those of new experiments too."""
+    """The stages in dvc.yaml: some by name, or all of them, those of new experiments too."""
 
     names: frozenset[str] = frozenset()
     whole: bool = False
@@ -78,7 +78,7 @@ class DvcStage:
 def render(listing: Listing) -> str:
     """The text of dvc.yaml."""
     scales = _scales()
-    stages: dict[str, Stanza] = {"fingerprints": _fingerprints(scales)}
+    stages: dict[str, Stanza] = {}
     files: list[Path] = []
     plots: list[Stanza] = []
     for scale in scales:
@@ -86,7 +86,9 @@ def render(listing: Listing) -> str:
         plots += scale.sweeps(chosen)
         stages |= scale.stanzas(chosen, listing)
         files += _files_of(scale.config.scale.experiments) if scale.is_whole(listing) else []
-    texts = [_dumped({name: stage}, indent=2) for name, stage in stages.items()]
+    if stages:
+        stages = {"fingerprints": _fingerprints(scales), **stages}
+    texts = [_dumped({name: stage}, indent=2) for name, stage in stages.items()] or ["  {}\n"]
     shown = {"params": list(map(str, sorted(PARAMS.glob("*.yaml"))))}  # by `dvc params diff`
     head = HEADER + _dumped({"vars": list(map(str, files))}) + _dumped(shown) + _dumped({"plots": plots})
     return head + "\nstages:\n" + "\n".join(texts)
@@ -105,9 +107,9 @@ def listed() -> Listing:
 
 
 def write(whole: bool = False) -> None:
-    """List what is listed and what was made since, or the whole paper."""
+    """List what is listed and what was made since, or everything."""
     before = listed()
-    made = {stage.name for scale in _scales() for stage in scale.stages() if stage.is_made()}
+    made = {name for scale in _scales() for name in scale.made()}
     write_text(FILE, render(Listing(before.names | made, whole or before.whole)))
 
 
@@ -160,12 +162,17 @@ class _Scale:
         return [job for name, job in behind.items() if self.root and job.root != self.root and name not in in_git]
 
     def is_whole(self, listing: Listing) -> bool:
-        return self.cached or listing.whole
+        return listing.whole or self.config.scale.root in listing.names
+
+    def made(self) -> list[str]:
+        """The stages that are made; a scale with a folder of its own goes by its name from its first training on."""
+        names = [stage.name for stage in self.stages() if stage.is_made()]
+        return [self.config.scale.root] if self.root and any("@" in name for name in names) else names
 
     def chosen(self, listing: Listing) -> list[DvcStage]:
         every = list(self.stages())
-        if self.is_whole(listing):
-            return every
+        if self.is_whole(listing) or self.root:
+            return every if self.is_whole(listing) else []
         some = [stage for stage in every if stage.name in listing.names]
         names = {name for stage in some for name in (stage.name, *stage.needs())}
         return [stage for stage in every if stage.name in names]
@@ -180,7 +187,7 @@ class _Scale:
                 stanzas[group] = {"foreach": f"${{{self.config.scale.experiments}}}", "do": stage.stanza}
             else:
                 stanzas.setdefault(group, {"foreach": {}, "do": stage.stanza})["foreach"][key] = _Flow()
-        return stanzas | ({self.config.scale.root: self.whole()} if self.root else {})
+        return stanzas | ({self.config.scale.root: self.whole()} if self.root and chosen else {})
 
     def stages(self) -> Iterator[DvcStage]:
         if self.shared:
@@ -206,9 +213,11 @@ class _Scale:
         return FINGERPRINTS / f"{self.prefix}{name}"
 
     def shared_stanza(self) -> Stanza:
-        """The receipts alone: data.dvc has the images, and nobody keeps weights and features."""
+        """The images and all receipts: nobody keeps weights and features."""
         targets = " ".join(job.id for job in self.shared)
-        return _texts(f"rtm lineage run {targets}", [self.value("shared")], outs=self.outs(_receipts(self.shared)))
+        images = [job.outputs[0].parent for job in self.shared if job.subject.dataset and job.stage is Stage.FETCH]
+        outs = self.outs([*images, *_receipts(self.shared)])
+        return _texts(f"rtm lineage run {targets}", [self.value("shared")], outs=outs)
 
     def train(self) -> Stanza:
         """An experiment, from training to summary: the receipts tell apart what of it must run."""

@@ -23,6 +23,7 @@ TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
 FIGURE_SUFFIXES = (".pdf", ".png")
 FIGURES_OF_IMAGES = ("samples", "slerp", "neighbours", "pairs")
 FIGURES_OF_TRAININGS = ("curves", "progress", "rejected")
+IMAGES = "rtm.data.datasets:Images"  # verbs open the images and hand them over
 LIGHT = Resources(gpus=0, cpus=1, mem_gb=4, hours=1)
 # how often a run is saved and draws a grid changes no result
 UNREAD_BY_TRAINING = {"save_every", "grid_every"}
@@ -180,7 +181,7 @@ class _Builder:
     def network(self, name: str) -> Job:
         file = NETWORKS.get(name, name)
         trained = file == "digit_classifier"
-        entries = ("rtm.models.digits:train_digit_classifier",) if trained else ("rtm.data.weights:convert",)
+        entries = ("rtm.models.digits:train_digit_classifier", IMAGES) if trained else ("rtm.data.weights:convert",)
         inputs = [self.dataset("digits")] if trained else []
         subject, outputs = Subject(network=file), [self.layout.weights(file)]
         return self.add(Stage.FETCH, subject, {"network": file}, entries, inputs, outputs, keeper="nobody", shared=True)
@@ -192,12 +193,13 @@ class _Builder:
     def protocol(self, name: str, dataset: str) -> dict[str, Any]:
         """The values of a protocol for a dataset."""
         protocol = self.config.params.protocols[name]
-        return protocol.model_dump(mode="json", exclude={"title"}) | {"samples": protocol.required(dataset)}
+        read = protocol.model_dump(mode="json", exclude={"title", "reference"})
+        return read | {"samples": protocol.required(dataset)}
 
     def reference(self, dataset: str, protocol: str) -> Job:
         values = self.config.params.protocols[protocol]
         read = values.model_dump(mode="json", include={"extractor", "pr_extractor", "resize"})
-        inputs = [self.dataset(dataset), *self.networks(protocol)]
+        inputs = [self.dataset(values.compared(dataset)), *self.networks(protocol)]
         outputs = [self.layout.reference(dataset, protocol)]
         subject = Subject(dataset=dataset, protocol=protocol)
         entries, digits = ("rtm.metrics.evaluate:write_reference",), values.extractor == "digit_classifier"
@@ -212,7 +214,8 @@ class _Builder:
             "training": recipe.training.model_dump(mode="json", exclude=UNREAD_BY_TRAINING),
         }
         inputs = [self.dataset(experiment.dataset_name)]
-        entries = ["rtm.training.loop:Run", *_ours(method_class(experiment)), *_generator(experiment)]
+        entries = ["rtm.training.assembly:train", "rtm.core.distributed", "!rtm.training.monitor:looks"]
+        entries += [*_ours(method_class(experiment)), *_generator(experiment)]
         if recipe.imle:
             read["imle"] = recipe.imle.model_dump(mode="json")
             inputs.append(self.network(recipe.imle.perceptual))
@@ -220,9 +223,10 @@ class _Builder:
             protocol = recipe.stylegan2.select_protocol
             read["selection"] = self.protocol(protocol, experiment.dataset_name)
             inputs += [self.reference(experiment.dataset_name, protocol), *self.networks(protocol)]
-            entries.append("rtm.training.monitor:selection")
         elif recipe.method:
             read["method"] = recipe.method.model_dump(mode="json") | _source(method_class(experiment))
+        if "selection" not in read:
+            entries.append("!rtm.training.monitor:selection")
         if recipe.training.watch:
             inputs.append(self.network(recipe.training.watch.extractor))
         outputs = [self.layout.checkpoint(name, seed), self.layout.curve(name, seed)]
@@ -248,7 +252,8 @@ class _Builder:
         read = _architecture(experiment) | {"seed": seed}
         inputs = [self.train(experiment, seed), self.dataset(experiment.dataset_name)]
         inputs += [self.network(self.config.params.protocols[experiment.recipe.evaluation.protocols[0]].pr_extractor)]
-        entries = ("rtm.metrics.gallery:write_gallery", "rtm.metrics.evaluate:extractor_of", *_generator(experiment))
+        measured = ("rtm.metrics.gallery:write_gallery", "rtm.metrics.evaluate:extractor_of", IMAGES)
+        entries = (*measured, *_generator(experiment))
         outputs = [self.layout.gallery(experiment.name, seed)]
         subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
         return self.add(Stage.GALLERY, subject, read, entries, inputs, outputs, compute, keeper="dvc")
@@ -344,7 +349,7 @@ class _Builder:
         shown = {name: [figure.title, figure.caption] for name, figure in self.config.figures.items()}
         inputs = [self.table(name, table) for name, table in self.config.tables.items()]
         inputs += [self.figure(name, figure) for name, figure in self.config.figures.items()]
-        entries = ("rtm.reports.html:write_page", "rtm/reports/web")
+        entries = ("rtm.reports.html:write_page", "rtm.reports.status:statuses", "rtm/reports/web")
         outputs = [self.layout.page()]
         return self.add(Stage.REPORT, Subject(), {"figures": shown}, entries, inputs, outputs, keeper="nobody")
 
@@ -378,11 +383,12 @@ def _source(name: str) -> dict[str, str]:
 
 
 def _architecture(experiment: Experiment) -> dict[str, Any]:
-    """The parameters that a generator is built from."""
+    """The parameters that a generator is built from and computes with."""
     decoder, gan, mapper = experiment.decoder, experiment.recipe.stylegan2, experiment.mapper
     return {
         "dim": experiment.recipe.dim,
         "mapper": mapper.model_dump(mode="json") | _source(mapper_class(mapper)),
         "decoder": decoder and decoder.model_dump(mode="json"),
         "stylegan2": gan and gan.model_dump(mode="json"),
+        "tf32": experiment.recipe.training.tf32,
     }

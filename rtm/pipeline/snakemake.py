@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from rtm.config.experiments import Resources
@@ -147,6 +148,30 @@ class Plan:
         """A job never asks for more than the site's walltime."""
         whole = math.ceil(needed.hours * 60)
         return min(whole, int(self.site.get("walltime", whole)))
+
+    def trial(self) -> dict[str, Callable[[Wildcards], int | str]]:
+        """The resources of `rtm doctor --gpu EXPERIMENT`: those of the training, for a few minutes."""
+        whole = self.compute("train")
+
+        def of(name: str) -> Callable[[Wildcards], int | str]:
+            return lambda wildcards: whole[name](self._training(wildcards))
+
+        return {name: of(name) for name in ("gpu", "gpu_model", "mem_mb")} | {"runtime": lambda _: 15}
+
+    def trial_threads(self, wildcards: Wildcards) -> int:
+        return self.threads("train")(self._training(wildcards))
+
+    def trials(self) -> list[str]:
+        """What `snakemake doctor` makes: a trial of the experiment that `--config experiment=` names, or that asks for
+        the most GPU-hours."""
+        trainings = [job for job in self.graph.values() if job.stage is Stage.TRAIN and job.scale == "paper"]
+        costly = max(trainings, key=lambda job: job.compute.gpus * job.compute.hours).subject.experiment
+        return [f"logs/doctor/{self.site.get('experiment', costly)}.txt"]
+
+    def _training(self, wildcards: Wildcards) -> Wildcards:
+        known = (job.subject for job in self.graph.values() if job.stage is Stage.TRAIN)
+        seed = next(subject.seed for subject in known if subject.experiment == wildcards.experiment)
+        return SimpleNamespace(root="", experiment=wildcards.experiment, seed=seed)
 
     def _gpu_model(self, needed: Resources) -> str:
         """The name of the GPU at this site."""
@@ -284,7 +309,7 @@ class Plan:
         total = sum(map(hours_of, stale.values()))
         return "\n".join(
             [
-                f"{len(stale)} finished trainings ({total:,.1f} GPU-hours) would run again:",
+                f"Finished trainings would run again: {len(stale)}, {total:,.1f} GPU-hours.",
                 *lines,
                 f"After a refactoring that keeps the results: `rtm lineage accept {job.id} --reason '...'`.",
                 "To use results that were made elsewhere or earlier: `rtm store pull`, then try again.",

@@ -114,7 +114,7 @@ class Run:
 
     def _pace(self) -> dict[str, float]:
         """Time so far, speed and memory."""
-        peak = torch.cuda.max_memory_allocated() if self.setting.device.type == "cuda" else _resident_bytes()
+        peak = torch.cuda.max_memory_allocated() if self.setting.device.type == "cuda" else resident_bytes()
         return {
             "seconds": round(self.seconds, 3),
             "images_per_second": round(self.done * self.training.batch / self.seconds, 2),
@@ -247,7 +247,7 @@ class Run:
             Image.fromarray(sheet.numpy()).save(file, format="PNG")
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     """The peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

@@ -153,7 +153,7 @@ def test_imports_keep_to_their_layer(module: str, forbidden: list[str]) -> None:
 def test_the_doctor_names_what_to_do() -> None:
     answer = rtm("doctor")
     assert answer.returncode == 0
-    for subject in ("GPU", "faiss", "weights", "data", "LaTeX", "SLURM", "DVC"):
+    for subject in ("GPU", "weights", "data", "LaTeX", "SLURM", "DVC"):
         assert subject in answer.stdout
 
 

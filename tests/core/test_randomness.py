@@ -1,9 +1,12 @@
 """Random numbers are the published Philox and depend only on (seed, index)."""
 
+import hashlib
+
 import pytest
 import torch
+from support.operations import Operations
 
-from rtm.core.randomness import normal, permutation, philox, seed_of
+from rtm.core.randomness import keys_of, normal, normals, permutation, philox, seed_of
 from rtm.data.sampler import batch_of
 
 # known answers of Random123 for philox4x32-10: counter, key, result
@@ -17,10 +20,33 @@ KNOWN = [
     ),
 ]
 
+DIGEST = "fc5194852b49d5848760ca475a98e64221842f4478d2350eb5291dd1643efd7c"
+
 
 @pytest.mark.parametrize(("counter", "key", "result"), KNOWN)
 def test_philox_gives_the_published_answers(counter: list[int], key: tuple[int, int], result: list[int]) -> None:
-    assert [int(word) for word in philox([torch.tensor(c) for c in counter], key)] == result
+    even, odd = torch.tensor(counter).view(2, 2).unbind(1)
+    even, odd = philox(even, odd, torch.tensor(keys_of(key[1] << 32 | key[0])).view(10, 2))
+    assert torch.stack([even, odd], 1).flatten().tolist() == result
+
+
+def test_one_draw_gives_what_several_would() -> None:
+    """The digest is of numbers drawn one seed after the other, as finished trainings used them."""
+    wanted = [(seed_of("map", size), size) for size in (1, 3, 16, 64, 1023, 4096)]
+    index = torch.tensor([0, 1, 5, 2**32, 2**40 + 3])
+    together = normals(wanted, index)
+    for drawn, (seed, size) in zip(together, wanted, strict=True):
+        assert drawn.shape == (5, size) and torch.equal(drawn, normal(seed, index, size))
+    words = torch.cat([rows.double() for rows in together], 1).mul(2**20).round().long()
+    assert hashlib.sha256(words.numpy().tobytes()).hexdigest() == DIGEST
+
+
+def test_a_draw_is_few_operations_however_many_maps_it_has() -> None:
+    with Operations() as one:
+        normal(1, torch.arange(4), 64)
+    with Operations() as many:
+        normals([(seed, 4**seed) for seed in range(8)], torch.arange(4))
+    assert one.count <= 90 and many.count == one.count
 
 
 def test_large_draws_come_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

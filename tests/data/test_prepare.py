@@ -83,6 +83,15 @@ def first_pixels(images: Path) -> list[int]:
 # what comes out
 
 
+def test_parts_of_the_digits_are_those_that_they_say(tmp_path: Path) -> None:
+    pixels = {}
+    for name in ("digits", "digits500", "digits_rest"):
+        prepare(name, DATASETS[name], tmp_path / name / "images.npy")
+        assert digest(tmp_path / name / "images.npy") == DATASETS[name].sha256
+        pixels[name] = np.load(tmp_path / name / "images.npy")
+    assert np.array_equal(np.concatenate([pixels["digits500"], pixels["digits_rest"]]), pixels["digits"])
+
+
 def test_digits_are_the_real_ones_to_the_byte(images: Path) -> None:
     prepare("digits", DIGITS, images)
     assert DIGITS.sha256 == digest(images)
@@ -520,15 +529,16 @@ def test_a_damaged_file_is_named(images: Path, tmp_path: Path, name: str, conten
 
 
 def test_every_dataset_says_where_it_comes_from() -> None:
-    assert len(DATASETS) == 13
+    assert len(DATASETS) == 15
     counts = {name: dataset.count for name, dataset in DATASETS.items()}
     assert counts == {
-        "digits": 1797, "cifar10": 50_000, "celebahq": 30_000, "afhq": 14_630, "obama": 100, "grumpy_cat": 100,
+        "digits": 1797, "digits500": 500, "digits_rest": 1297, "cifar10": 50_000,
+        "celebahq": 30_000, "afhq": 14_630, "obama": 100, "grumpy_cat": 100,
         "panda": 100, "ffhq100": 100, "cat": 160, "dog": 389, "anime": 120, "skulls": 97, "shells": 64,
     }  # fmt: skip
-    for name, dataset in DATASETS.items():
+    for dataset in DATASETS.values():
         assert dataset.licence and dataset.citation
-        assert dataset.sources or name == "digits"
+        assert dataset.sources or dataset.kind == "digits"
         for source in dataset.sources:
             assert (source.url or source.page or "https://").startswith("https://")
             assert "/" not in source.name and source.name

@@ -41,16 +41,16 @@ def names(found: list[Line]) -> list[str]:
 
 
 def test_what_changed_is_named() -> None:
-    assert Comparison(graph(), graph()).told == []
-    assert Comparison(graph(), graph(LEAF)).told == ["code of rtm.c:leaf changed"]
-    assert Comparison(graph(), graph(MIDDLE)).told == ["code of rtm.b:middle changed"]  # it uses the same otherwise
+    assert Comparison(graph(), graph()).reasons == []
+    assert Comparison(graph(), graph(LEAF)).reasons == ["code of rtm.c:leaf changed"]
+    assert Comparison(graph(), graph(MIDDLE)).reasons == ["code of rtm.b:middle changed"]  # it uses the same otherwise
     used = ("b", "leaf(x) * other(x)", "leaf(x) * leaf(x)")
-    assert Comparison(graph(), graph(used)).told == ["code of rtm.b:middle changed", "rtm.c:other is gone"]
-    assert Comparison(graph(used), graph()).told == ["code of rtm.b:middle changed", "rtm.c:other is new"]
+    assert Comparison(graph(), graph(used)).reasons == ["code of rtm.b:middle changed", "rtm.c:other is gone"]
+    assert Comparison(graph(used), graph()).reasons == ["code of rtm.b:middle changed", "rtm.c:other is new"]
     renamed = [("c", "def leaf", "def sheet"), ("b", "import leaf", "import sheet as leaf"), OTHER]
-    assert Comparison(graph(), graph(*renamed)).told == ["code of rtm.c:other changed"]
+    assert Comparison(graph(), graph(*renamed)).reasons == ["code of rtm.c:other changed"]
     both = [*renamed[:2], LEAF]
-    assert Comparison(graph(), graph(*both)).told == ["code of rtm.c:sheet changed"]  # by its place
+    assert Comparison(graph(), graph(*both)).reasons == ["code of rtm.c:sheet changed"]  # by its place
     assert len(aligned(graph(), graph(*both))) == 4
 
 
@@ -80,9 +80,9 @@ def test_later_acceptances_compose() -> None:
 def test_a_later_change_is_one() -> None:
     accepted = lines(graph(), graph(LEAF, MAIN))
     other = Comparison(graph(), graph(LEAF, MAIN, ("c", "return x - 1", "return x - 2")), accepted)
-    assert not other.equal() and other.told == ["code of rtm.c:other changed"]
+    assert not other.equal() and other.reasons == ["code of rtm.c:other changed"]
     back = Comparison(graph(), graph(("c", "return x + x", "return 3 * x")), accepted)
-    assert not back.equal() and back.told == ["code of rtm.c:leaf changed"]
+    assert not back.equal() and back.reasons == ["code of rtm.c:leaf changed"]
 
 
 @pytest.mark.parametrize("edits", list(itertools.combinations([LEAF, OTHER, MIDDLE, MAIN], 2)))
@@ -133,11 +133,11 @@ def test_definitions_that_use_each_other() -> None:
 def test_definitions_that_were_the_same_but_for_their_names() -> None:
     twins = "X = 64\nY = 64\n\n\ndef main():\n    return X - Y\n"
     before, after = (Code({"rtm.a": text}).graph(["rtm.a"]) for text in (twins, twins.replace("Y = 64", "Y = 8 * 8")))
-    assert Comparison(before, after).told == ["code of rtm.a:Y changed"]
+    assert Comparison(before, after).reasons == ["code of rtm.a:Y changed"]
     assert names(lines(before, after)) == ["rtm.a:Y"]
     swapped = Code({"rtm.a": "Y = 64\nX = 65\ndef main():\n    return Y - X\n"}).graph(["rtm.a"])
     named = Code({"rtm.a": "X = 64\nY = 65\ndef main():\n    return X + Y\n"}).graph(["rtm.a"])
-    assert Comparison(swapped, named).told == ["code of rtm.a:main changed"]
+    assert Comparison(swapped, named).reasons == ["code of rtm.a:main changed"]
 
 
 def test_redundant_lines_are_left_out() -> None:

@@ -27,7 +27,7 @@ CODE = {
     "first": "from rtm.second import used\nfrom rtm import third\n\n\ndef main():\n    return used() + third.all()\n",
     "second": "LIMIT = 3\n\n\ndef used():\n    return LIMIT\n\n\ndef unused():\n    return 1\n",
     "third": "def all():\n    return 2\n",
-    "errors": "def told():\n    return 1\n",
+    "errors": "def message():\n    return 1\n",
 }
 
 
@@ -80,8 +80,8 @@ def test_a_finished_job_is_fresh_until_a_part_changes() -> None:
 
 def test_differences_are_named_by_place() -> None:
     make(job("train", recipe={"betas": [0.5, 0.9], "lr": 1}, blocks=[1, 2]))
-    told = Ledger().why(job("train", recipe={"betas": [0.5, 0.99], "lr": 1}, blocks=[1, 2, 3]))
-    assert told == ["blocks: [1, 2] -> [1, 2, 3]", "recipe.betas[1]: 0.9 -> 0.99"]
+    reasons = Ledger().why(job("train", recipe={"betas": [0.5, 0.99], "lr": 1}, blocks=[1, 2, 3]))
+    assert reasons == ["blocks: [1, 2] -> [1, 2, 3]", "recipe.betas[1]: 0.9 -> 0.99"]
 
 
 def test_what_takes_gpus_is_made_on_a_cluster() -> None:
@@ -253,8 +253,8 @@ def test_a_training_that_lost_its_receipt_is_not_repeated() -> None:
     weights = train.outputs[0]
     weights.parent.mkdir()
     save_file({"w": np.zeros(1)}, weights, {"rtm": json.dumps({"run": Ledger().fingerprint(train)})})
-    told = r"train/x is trained, but it has no receipt: bring it back with `git checkout -- lineage/train/x\.json`"
-    with pytest.raises(UserError, match=told):
+    message = r"train/x is trained, but it has no receipt: bring it back with `git checkout -- lineage/train/x\.json`"
+    with pytest.raises(UserError, match=message):
         make(train)
     save_file({"w": np.zeros(1)}, weights, {"rtm": json.dumps({"run": "another"})})
     make(train)

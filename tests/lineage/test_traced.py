@@ -142,7 +142,6 @@ def test_every_stage_is_traced(traced: Mapping[Job, set[Function]]) -> None:
     assert all(len(functions) > 5 for functions in traced.values())
 
 
-@pytest.mark.xfail(reason="open: classes that only hints name, and the start of processes, are not reached")
 def test_a_change_of_any_executed_function_changes_the_fingerprint(traced: Mapping[Job, set[Function]]) -> None:
     code, missed = present(), set()
     roots = {job.entries: code.root(job.entries) for job in traced}
@@ -195,7 +194,9 @@ def test_little_is_left_out() -> None:
     assert set(LEFT_OUT) == {
         *("rtm.cli", "rtm.config", "rtm.lineage", "rtm.pipeline"),
         *("rtm.core.errors", "rtm.core.files", "rtm.core.layout", "rtm.core.progress"),
-        *("rtm.methods.registry", "rtm.models.registry", "rtm.training.runs"),
+        *("rtm.data.download", "rtm.data.fetch", "rtm.reports.terminal"),
+        *("rtm.methods.registry", "rtm.models.registry"),
+        *("rtm.training.launch", "rtm.training.runs", "rtm.training.unfinished"),
     }
 
 

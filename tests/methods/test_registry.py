@@ -89,7 +89,7 @@ def test_its_code_and_its_options_are_in_the_fingerprint(tmp_path: Path, monkeyp
 
     def read(**options: object) -> object:
         job = jobs(config(tmp_path, method={"kind": KIND, "level": 0.5, **options}))["train/own/seed0"]
-        assert {"rtm.training.loop:Run", "rtm.models.generator:build_generator"} <= set(job.entries)
+        assert {"rtm.training.assembly:train", "rtm.models.generator:build_generator"} <= set(job.entries)
         return job.params["method"]
 
     before = read()

@@ -26,9 +26,9 @@ BLOCKS: tuple[Any, ...] = ("residual", "convnext")
 TINY: dict[int, int] = {1: 1, 4: 2, 8: 2}
 
 
-def white(w: Tensor, seed: int = 0) -> Any:
+def white(decoder: Decoder, w: Tensor, seed: int = 0) -> list[Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    return lambda r: torch.randn(len(w), 1, r, r, generator=generator, dtype=w.dtype)
+    return [torch.randn(len(w), 1, r, r, generator=generator, dtype=w.dtype) for r in decoder.noise_resolutions]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def white(w: Tensor, seed: int = 0) -> Any:
 def test_paper_table(settings: Any, dim: int, blocks: int, stages: int, resolution: int, millions: int) -> None:
     with torch.device("meta"):
         decoder = Decoder(dim, **settings)
-        images = decoder(torch.empty(2, dim), lambda r: torch.empty(2, 1, r, r))
+        images = decoder(torch.empty(2, dim), [torch.empty(2, 1, r, r) for r in decoder.noise_resolutions])
     assert len(decoder.layers) == blocks
     assert len(decoder.stages) == stages and decoder.stages[-1] == resolution
     assert images.shape == (2, 3, resolution, resolution)
@@ -52,7 +52,7 @@ def test_small_decoders(block: Any, blocks: dict[int, int]) -> None:
     torch.manual_seed(0)
     decoder = Decoder(16, block, blocks, 32, widths={max(blocks): 16}, noise_std=1.0)
     w = torch.randn(3, 16)
-    images = decoder(w, white(w))
+    images = decoder(w, white(decoder, w))
     assert images.shape == (3, 3, max(blocks), max(blocks))
     assert 0.1 < images.std() < 3
     images.square().mean().backward()
@@ -116,16 +116,11 @@ def test_noise_acts_by_its_weights_where_it_is_on() -> None:
     torch.manual_seed(0)
     w = torch.randn(3, 16)
     silent = Decoder(16, "residual", TINY, 32)
-    assert torch.equal(silent(w, white(w)), silent(w))  # the weights start at zero
-    asked: list[int] = []
+    assert torch.equal(silent(w, white(silent, w)), silent(w))  # the weights start at zero
     loud = Decoder(16, "residual", TINY, 32, noise_std=1.0, noise_max_resolution=4)
-
-    def noise(resolution: int) -> Tensor:
-        asked.append(resolution)
-        return torch.ones(3, 1, resolution, resolution).tril()
-
+    assert loud.noise_resolutions == [1, 4]
+    noise = [torch.ones(3, 1, r, r).tril() for r in loud.noise_resolutions]
     assert not torch.allclose(loud(w, noise), loud(w))
-    assert asked == [1, 4] == loud.noise_resolutions
     off = Decoder(16, "residual", TINY, 32, noise=False)
     assert not off.noise_resolutions and not [name for name, _ in off.named_parameters() if name.endswith(".noise")]
 

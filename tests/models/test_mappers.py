@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import rtm
 from rtm import RTM, MLPMapper
 from rtm.core.errors import UserError
-from rtm.models.layers import parameters
+from rtm.models.layers import compile_part, parameters
 
 Weights = Mapping[str, Tensor]
 
@@ -219,7 +219,7 @@ def test_compiled_block_equals_eager_and_a_copy_uses_its_own_weights() -> None:
     z = torch.randn(5, 24)
     eager = mapper(z)
     names = list(mapper.state_dict())
-    mapper.compile_block(backend="aot_eager")
+    compile_part(mapper.block, backend="aot_eager")
     torch.testing.assert_close(mapper(z), eager)
     torch.testing.assert_close(gradients(mapper, mapper(z)), gradients(mapper, eager))
     assert list(mapper.state_dict()) == names

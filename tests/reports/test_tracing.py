@@ -9,7 +9,7 @@ from support import ROOT, fake_results
 from rtm.cli.lineage import lineage
 from rtm.config import load
 from rtm.core.errors import UserError
-from rtm.core.files import write_text
+from rtm.core.files import read_json, write_json, write_text
 from rtm.lineage.job import Job
 from rtm.lineage.receipts import recorded
 from rtm.pipeline.graph import jobs
@@ -61,9 +61,9 @@ def test_a_chain_names_every_link(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"    {kind:<11} " in text for kind in kinds)
     for part in (
         "demo/results/digits_rtm/digits/seed2.json",
-        "1,797 images, native, H4, H8, H16, H32, deleted after use",
+        "1,297 images, native, H4, H8, H16, H32, deleted after use",
         "demo/checkpoints/digits_rtm/seed0.safetensors",
-        "data/digits/images.npy",
+        "data/digits500/images.npy",
         "SLURM job 4711",
         "12.5 GPU-hours",
     ):
@@ -162,3 +162,19 @@ def test_outdated_tables_and_figures_are_marked(finished: Path) -> None:
     recipes.write_text(recipes.read_text().replace("lr: 4.0e-3", "lr: 5.0e-3"))
     config = load("demo")
     assert shown() == [True, True]
+
+
+def test_rows_of_different_versions_or_gpus_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    config = load("demo")
+    assert "different" not in Path(TABLE).with_suffix(".md").read_text()
+    for seed, gpu in enumerate(("H100", "H100", "A100")):
+        path = config.layout.receipt("train", f"digits_rtm/seed{seed}")
+        receipt = read_json(path)
+        receipt["made"]["environment"] |= {"gpu": gpu, "torch": "2.12.0"}
+        write_json(path, receipt)
+    render_table(config, config.layout, "tab_digits_halt_sweep")
+    note = (
+        "Results were made with different gpu: H100 (digits_rtm seed 0, digits_rtm seed 1); A100 (digits_rtm seed 2)."
+    )
+    assert note in Path(TABLE).with_suffix(".md").read_text()
+    assert "A100, torch 2.12.0" in printed(capsys)

@@ -27,9 +27,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository = Repository.create(tmp_path_factory.mktemp("dvc") / "recorded")
     (repository.folder / "dvc.yaml").unlink()
     repository.run("rtm", "lineage", "dvc")
+    repository.commit("nothing made")
     repository.snakemake("demo")
     assert {"demo/train/digits_mlp/seed0", *RTM_CHANGED} <= set(repository.ran())
-    repository.run("dvc", "add", "-q", "data/digits")
+    repository.run("rtm", "lineage", "dvc")
     repository.run("dvc", "repro", "demo")
     assert repository.ran() == NOTHING
     repository.run("dvc", "push", "-q")
@@ -69,6 +70,16 @@ def test_an_accepted_refactoring_is_accepted_in_a_clone(repository: Repository) 
     clone.run("dvc", "pull", "-q")
     assert clone.planned("demo") == NOTHING
     clone.run("dvc", "repro", "demo")
+    assert clone.ran() == NOTHING
+
+
+def test_a_clone_of_nothing_made_says_so(recorded: Repository) -> None:
+    """As everybody gets it first: no list of files that nobody has made."""
+    clone = recorded.clone(recorded.folder.with_name("new"))
+    clone.run("git", "checkout", "-q", "HEAD^")
+    for command in ("status", "pull", "repro", "metrics diff", "metrics show", "plots show --json", "params diff"):
+        printed = clone.run("dvc", *command.split())
+        assert "fail" not in printed.lower() and len(printed.splitlines()) < 5, command
     assert clone.ran() == NOTHING
 
 

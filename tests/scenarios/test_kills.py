@@ -31,19 +31,19 @@ def without_store(folder: Path) -> dict[str, str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo with one short training, which saves often, under git and DVC."""
     folder = copied(tmp_path_factory.mktemp("kills"))
-    for name in (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore", "data.dvc"):
+    for name in (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     for file, old, new in (
         ("demo", "seeds: [0, 1, 2]", "seeds: [0]"),
-        ("recipes", "epochs: 16\n", "epochs: 4\n"),
-        ("recipes", "save_every: 200\n", "save_every: 4\n"),
+        ("recipes", "epochs: 200\n", "epochs: 8\n"),
+        ("recipes", "save_every: 1000\n", "save_every: 4\n"),
     ):
         path = folder / f"params/{file}.yaml"
         assert old in path.read_text()
         path.write_text(path.read_text().replace(old, new))
     run(folder, "git", "init", "-q")
-    run(folder, "rtm", "lineage", "dvc")
+    run(folder, "rtm", "lineage", "dvc", "all")
     with chdir(folder):
         smoke_workspace.fetch(load("demo"))
     run(folder, *SNAKEMAKE, given=without_store(folder))

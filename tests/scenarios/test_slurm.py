@@ -265,3 +265,14 @@ def test_the_command_of_the_readme(readme: tuple[Site, subprocess.Popen[bytes]])
     made = {path.parts[-3]: json.loads(path.read_text())["made"] for path in receipts}
     assert all("slurm_job" in each for each in made.values()) and made
     assert not (site.folder / "dvc_was_called").exists()
+
+
+def test_the_doctor_is_a_job(tmp_path: Path, slurm: Cluster) -> None:
+    """The node's GPUs are made up, so the CPU stands in; the answer is printed where snakemake was called."""
+    site = Site(copied(tmp_path), slurm)
+    assert site.end_of(site.submit("doctor")) == 0
+    answer = {line.split()[1]: line for line in site.output().splitlines() if line.startswith(("yes ", "no  "))}
+    assert list(answer) == ["driver", "cpu", "toolkit", "compile", "gloo", "training"]
+    assert all(answer[each].startswith("yes") for each in ("cpu", "compile", "gloo"))
+    assert "weights/vgg16.safetensors is missing; get it with `rtm fetch vgg16`" in answer["training"]
+    assert len(site.submitted()) == 1

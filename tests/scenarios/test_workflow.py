@@ -15,9 +15,7 @@ import yaml
 from support import ROOT
 from support.standin import Repository, write
 
-from rtm.config import load
 from rtm.core.files import unprotect, write_text
-from rtm.data.prepare import prepare
 
 pytestmark = pytest.mark.slow(seconds=4)
 NOTHING: list[str] = []
@@ -256,6 +254,42 @@ def test_a_failed_training_deletes_nothing(repository: Repository) -> None:
     assert weights.read_bytes() != before
 
 
+def test_costly_trainings_are_not_repeated_unasked(repository: Repository) -> None:
+    """Both tools refuse with the list, the reasons and three ways out; a name or hours let them go on."""
+    name, weights = "train/cifar10_imle_rtm/seed0", "checkpoints/cifar10_imle_rtm/seed0.safetensors"
+    receipt = repository.folder / f"lineage/{name}.json"
+    content = json.loads(receipt.read_text())
+    content["made"]["gpu_hours"] = 5.0
+    write(receipt, json.dumps(content))
+    repository.change("experiments", set_mapper)
+    for command in (["snakemake", "--cores", "all", "--", "all"], ["dvc", "repro", "tab_cifar10"]):
+        printed = repository.run(*command, fails=True)
+        assert "Finished trainings would run again: 1, 5.0 GPU-hours." in printed
+        assert f"  {name}: 5.0 hours, mapper.L: 1 -> 2" in printed
+        for way in ("rtm lineage accept", "rtm store pull", f"--config redo={name}", f"RTM_REDO={name} dvc repro"):
+            assert way in printed
+    assert repository.ran() == NOTHING
+    repository.run("snakemake", "--cores", "all", "--config", "redo=4", "--", weights, fails=True)
+    repository.run("snakemake", "--cores", "all", "--config", "redo=train/cifar10_imle_mlp", "--", weights, fails=True)
+    assert repository.ran() == NOTHING
+    repository.run("dvc", "repro", "tab_cifar10", RTM_REDO="train/cifar10_imle_rtm")
+    assert repository.ran() == RTM_CHANGED
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("tab_cifar10", "reports/tab_cifar10.tex"),
+        ("paper", "snakemake all"),
+        ("train", "checkpoints/cifar10_imle_mlp/seed0.safetensors"),
+        ("cifar10_imle_rtm", "results/cifar10_imle_rtm/metrics.json"),
+    ],
+)
+def test_targets_that_people_type_are_answered(finished: Repository, typed: str, meant: str) -> None:
+    printed = finished.run("snakemake", "-n", typed, fails=True)
+    assert f"rtm: {typed} is not a target" in printed and meant in printed and "Traceback" not in printed
+
+
 def test_a_new_experiment_is_one_entry(repository: Repository) -> None:
     entry = {"recipe": "cifar10_imle", "mapper": "rtm_8_2"}
     repository.change("experiments", lambda entries: entries.update(cifar10_new=entry))
@@ -320,18 +354,6 @@ def test_a_misspelt_target_gets_the_names_there_are(finished: Repository) -> Non
     assert "Nothing makes reports/tab_cifar.tex; choose one of reports/tab_cifar10.tex" in output
     output = finished.run("snakemake", "-n", "--rerun-triggers", "code", "--", "all", fails=True)
     assert "--rerun-triggers mtime" in output
-
-
-def test_data_is_what_dvc_records(tmp_path: Path) -> None:
-    """data.dvc holds the embedded digits: fetching them anew gives the same bytes."""
-    for path in ("data.dvc", ".dvc/config"):
-        write(tmp_path / path, (ROOT / path).read_text())
-    config = load("demo", ROOT / "params")
-    prepare("digits", config.params.datasets["digits"], tmp_path / "data/digits/images.npy")
-    repository = Repository(tmp_path)
-    repository.run("git", "init", "-q")
-    repository.run("dvc", "commit", "-q", "-f", "data.dvc")
-    assert (tmp_path / "data.dvc").read_text() == (ROOT / "data.dvc").read_text()
 
 
 def test_one_dataset_of_several(tmp_path: Path) -> None:

@@ -18,10 +18,12 @@ from rtm.pipeline.graph import jobs
 from rtm.training.loop import Run
 
 
-def experiment(name: str, **training: object) -> Experiment:
+def experiment(name: str, imle: dict[str, object] | None = None, **training: object) -> Experiment:
     chosen = load("smoke", PARAMS).experiments[name]
-    changed = chosen.recipe.training.model_copy(update=training)
-    return replace(chosen, recipe=chosen.recipe.model_copy(update={"training": changed}))
+    changed: dict[str, object] = {"training": chosen.recipe.training.model_copy(update=training)}
+    if imle and chosen.recipe.imle:
+        changed["imle"] = chosen.recipe.imle.model_copy(update=imle)
+    return replace(chosen, recipe=chosen.recipe.model_copy(update=changed))
 
 
 def setting(folder: Path, chosen: Experiment, seed: int = 0) -> Setting:

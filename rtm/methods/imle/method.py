@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from rtm.core import distributed
+from rtm.core.devices import sent
 from rtm.core.randomness import normal
-from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
-from rtm.methods.imle.matching import Matching
+from rtm.methods.imle.matching import Matching, gap
 from rtm.methods.imle.perceptual import Embedding, distance, load_maps
 from rtm.models.drawing import latents, noise_of
 from rtm.models.generator import Generator, build_generator
@@ -45,7 +45,7 @@ class ImleMethod(Method):
         self.matched = torch.zeros(self.n, dtype=torch.int64)  # latent of each image: round * m + number in its pool
         self.age = torch.zeros(self.n, dtype=torch.int64)  # epochs since it was matched
         self.thresholds = torch.full((self.n,), self.imle.adaptive.initial if self.imle.adaptive else 0.0)
-        self.z = torch.empty(0)  # (n, dim): the matched latents
+        self.z, self.latent = torch.empty(0), self.matched  # (n, dim), (n): the matched latents, on the device
         self.numbers: dict[str, Tensor | float] = {}  # of the last round
 
     def step(self, step: int) -> dict[str, Tensor | float]:
@@ -54,12 +54,11 @@ class ImleMethod(Method):
         if epoch != self.epoch:
             self._start_epoch(epoch)
         self._set_lr(step)
-        batch = batch_of(self.setting.seed, step, self.training.batch, self.n)
-        loss = self.descend("generator", lambda part, n: self._losses(part).sum() / n, batch)
+        loss = self.descend("generator", lambda part, n: self._losses(part).sum() / n, self.batch(step))
         return {"loss": loss, "lr": self.optimizers["generator"].param_groups[0]["lr"], **self.numbers}
 
     def ema_decay(self, step: int) -> float:
-        return self.training.ema
+        return min(self.training.ema, (1 + step) / (self.training.ema_ramp + step))
 
     STATE = ("epoch", "rounds", "matched", "age", "thresholds", "numbers")
 
@@ -70,7 +69,7 @@ class ImleMethod(Method):
         for name in self.STATE:
             value = extra[name]
             setattr(self, name, value.cpu() if isinstance(value, Tensor) else value)
-        self.z = self._matched_latents()
+        self._place_latents()
 
     def _optimizer(self) -> torch.optim.Optimizer:
         kind = torch.optim.AdamW if self.training.optimizer == "adamw" else torch.optim.Adam
@@ -88,10 +87,8 @@ class ImleMethod(Method):
 
     def _losses(self, index: Tensor) -> Tensor:
         """LPIPS + 0.1 MSE between each image and what its latent gives (Eq. 1)."""
-        device = self.setting.device
-        real = self.setting.images.batch(index, device)
-        noise = noise_of(self.seed("pool"), self.matched[index].to(device))
-        fake = self._generated(self.z[index.to(device)], noise)
+        real, here = self.setting.images.batch(index, self.setting.device), sent(index, self.setting.device)
+        fake = self._generated(self.z[here], noise_of(self.seed("pool"), self.latent[here]))
         with torch.no_grad():
             target = self.maps(real)
         return distance(self.maps(fake), target) + self.imle.mse * (fake - real).square().mean((1, 2, 3))
@@ -107,7 +104,8 @@ class ImleMethod(Method):
             self.thresholds[due] = (1 - adaptive.change) * losses[due]
         if due.any():
             self._match(due)
-            self.age[due] = 0
+            first = self.rounds == 1 and self.imle.stagger  # from then on a part of the images is due in each epoch
+            self.age[due] = torch.arange(self.n) % self.imle.refresh if first else 0
         self.epoch = epoch
 
     @torch.no_grad()
@@ -124,17 +122,16 @@ class ImleMethod(Method):
         found = self.matching.round(self.rounds, self._decode)
         self.rounds += 1
         self.matched = torch.where(due, found.nearest, self.matched)
-        self.z = self._matched_latents()
+        self._place_latents()
         self.numbers = {
             "rounds": self.rounds,
-            "epsilon": found.epsilon,
+            "epsilon": self.matching.epsilon,
             "rejected": found.rejected,
+            "matched_gap": gap(found.matched[due], found.prior),  # 0: trained on what is seen at test time
             "match_mean": float(found.distances[due].mean()),
             "match_max": float(found.distances[due].max()),
             "distinct_matches": len(self.matched.unique()) / self.n,
         }
-        if found.recall is not None:
-            self.numbers["search_recall"] = found.recall
         if self.imle.adaptive:
             self.numbers["due"] = float(due.float().mean())
 
@@ -151,9 +148,9 @@ class ImleMethod(Method):
             images: Tensor = self.generator(z, noise=noise)
         return images.float()
 
-    def _matched_latents(self) -> Tensor:
-        """The latent of each image, moved a little so that none is learned by heart (n, dim)."""
-        device, dim = self.setting.device, self.setting.experiment.recipe.dim
-        matching = self.matched // self.m * self.n + torch.arange(self.n)  # another number for each round and image
-        moved = normal(self.seed("perturb"), matching.to(device), dim)
-        return latents(self.seed("pool"), self.matched.to(device), dim) + self.imle.perturb * moved
+    def _place_latents(self) -> None:
+        """The latent of each image, moved a little so that none is learned by heart."""
+        self.latent, dim = self.matched.to(self.setting.device), self.setting.experiment.recipe.dim
+        matching = self.latent // self.m * self.n + torch.arange(self.n, device=self.setting.device)
+        moved = normal(self.seed("perturb"), matching, dim)  # another one for each round and image
+        self.z = latents(self.seed("pool"), self.latent, dim) + self.imle.perturb * moved

@@ -96,7 +96,7 @@ class Embedding(nn.Module):
         if self.projections is None:
             flat = [m.flatten(1) / math.sqrt(m.shape[2] * m.shape[3]) for m in maps]
         else:
-            flat = [m.flatten(1) @ p for m, p in zip(maps, self.projections, strict=True)]
+            flat = [(m.flatten(1).to(p.dtype) @ p).float() for m, p in zip(maps, self.projections, strict=True)]
         return F.normalize(torch.cat(flat, 1))
 
 
@@ -104,8 +104,10 @@ def _projections(sizes: Sequence[int], dims: int, seed: int, device: torch.devic
     """Gaussian projections of unit length, with output dimensions in proportion to the layers' sizes."""
     shares = [max(1, dims * size // sum(sizes)) for size in sizes]
     shares[0] += dims - sum(shares)
-    drawn = []
-    for layer, (size, share) in enumerate(zip(sizes, shares, strict=True)):
-        rows = normal(seed_of(seed, "projection", layer), torch.arange(share, device=device), size)
-        drawn.append(F.normalize(rows, out=rows).T)
-    return drawn
+    kept = torch.float16 if device.type == "cuda" else torch.float32  # 4.3 GB instead of 8.7 at 256 px
+    drawn = [torch.empty(share, size, dtype=kept, device=device) for size, share in zip(sizes, shares, strict=True)]
+    for layer, rows in enumerate(drawn):
+        for first in range(0, len(rows), 16):
+            part = torch.arange(first, min(first + 16, len(rows)), device=device)
+            rows[first : first + 16] = F.normalize(normal(seed_of(seed, "projection", layer), part, rows.shape[1]))
+    return [rows.T for rows in drawn]

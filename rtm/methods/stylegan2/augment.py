@@ -141,7 +141,7 @@ class Augment(nn.Module):
     @staticmethod
     def _geometry_chances(p: float | Tensor, images: Tensor) -> Tensor:
         """p, but for the two rotations such that at least one of them happens with probability p."""
-        p = torch.as_tensor(p, dtype=torch.float32, device=images.device)
+        p = p if isinstance(p, Tensor) else torch.full((), p, device=images.device)  # written there, not copied
         turn = 1 - (1 - p).sqrt()
         return torch.stack([p, turn, p, turn, p])
 

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.core import distributed
+from rtm.core.devices import sent
 from rtm.core.errors import UserError
 from rtm.core.randomness import normal
-from rtm.data.sampler import batch_of
 from rtm.methods.base import Method, Setting
 from rtm.methods.stylegan2 import losses
 from rtm.methods.stylegan2.augment import Augment, adapt, uniform
 from rtm.models.drawing import classes_of, labels_of, latents, noise_of
-from rtm.models.layers import Noise
+from rtm.models.layers import Noise, compile_part
 from rtm.models.stylegan2.discriminator import Discriminator
 from rtm.models.stylegan2.generator import StyleGenerator, build_generator
 
@@ -55,7 +55,7 @@ class StyleGAN2Method(Method):
         }
         if self.training.compile:
             self.generator.compile_parts()
-            self.discriminator.compile()
+            compile_part(self.discriminator)
         self.p = 0.0  # strength of the augmentations
         self.signs = torch.zeros(2, device=setting.device)  # sum of sign(D(real)) and reals since p was adapted
         self.path_mean = torch.zeros((), device=setting.device)
@@ -63,9 +63,8 @@ class StyleGAN2Method(Method):
         self.numbers: dict[str, Tensor | float] = {"p": self.p} if self.gan.ada else {}  # the last ones, for the log
 
     def step(self, step: int) -> dict[str, Tensor | float]:
-        batch, images = self.training.batch, len(self.setting.images)
+        batch, reals = self.training.batch, self.batch(step)
         number = torch.arange(batch) + step * batch
-        reals = batch_of(self.setting.seed, step, batch, images)
         self.numbers["loss"] = self._update("generator", self._generator_loss, number)
         if self.gan.path_length and step % self.gan.path_every == 0:
             self.numbers["path"] = self._update("generator", self._path_loss, number[: batch // 2])
@@ -95,7 +94,7 @@ class StyleGAN2Method(Method):
         return self.descend(name, lambda part, n: loss_of(part) * (len(part) / n), batch)
 
     def _generator_loss(self, number: Tensor) -> Tensor:
-        number = number.to(self.setting.device)
+        number = sent(number, self.setting.device)
         ws, labels, noise = self._styles("generator", number)
         self.generator.mapping.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
         with self._reduced():
@@ -104,7 +103,7 @@ class StyleGAN2Method(Method):
 
     def _path_loss(self, number: Tensor) -> Tensor:
         """Second derivatives need float32, and the compiler has none."""
-        number = number.to(self.setting.device)
+        number = sent(number, self.setting.device)
         ws, _, noise = self._styles("path", number)
         with torch.compiler.set_stance("force_eager"):
             images = self.generator.synthesis(ws, noise)
@@ -167,7 +166,7 @@ class StyleGAN2Method(Method):
     def _reals(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Numbers of the step's images, the dataset's images that they are, and their labels."""
         device = self.setting.device
-        number, index = pairs[:, 0].to(device), pairs[:, 1]
+        number, index = sent(pairs[:, 0], device), pairs[:, 1]
         images = self.setting.images.batch(index, device)
         if self.gan.flips:
             flipped = normal(self.seed("flip"), number, 1)[:, 0] > 0
@@ -175,7 +174,7 @@ class StyleGAN2Method(Method):
         if not self.classes:
             return number, images, None
         assert self.setting.images.labels is not None
-        return number, images, torch.from_numpy(self.setting.images.labels)[index].to(device)
+        return number, images, sent(torch.from_numpy(self.setting.images.labels)[index], device)
 
     def _judged(self, images: Tensor, labels: Tensor | None, purpose: str, number: Tensor) -> Tensor:
         """Logits of the augmented images; at p = 0 the augmentations are the identity."""

@@ -5,7 +5,6 @@ Shapes: z, w (batch, dim); ws (batch, num_ws, dim), one style a layer; features 
 """
 
 import math
-from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import cast
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.models.drawing import classes_of
-from rtm.models.layers import Linear, Noise, compile_mapper, full_precision
+from rtm.models.layers import Linear, Noise, compile_mapper, compile_part, full_precision
 from rtm.models.registry import build_mapper
 from rtm.models.stylegan2.layers import BLUR, REDUCED_STAGES, channels, fir, lrelu, resolutions, upfirdn
 from rtm.models.stylegan2.mapping import StyleMapping
@@ -126,13 +125,16 @@ class Synthesis(nn.Module):
         )
 
     def forward(self, ws: Tensor, noise: Noise | None = None) -> Tensor:
-        """`noise` gives the map of each layer, so that the caller can make it a function of the sample; without it
+        """`noise` gives the maps of all layers, so that the caller can make them functions of the sample; without it
         no noise is added."""
         styles = list(ws.unbind(1))
+        stages = cast(list[Stage], list(self.stages))
+        wanted = [(stage.resolution, layer) for stage in stages for layer in range(len(stage.layers))]
+        drawn = iter(noise(wanted) if noise else [None] * len(wanted))
         x, image = self.constant.expand(len(ws), -1, -1, -1), None
-        for index, stage in enumerate(cast(Iterable[Stage], self.stages)):
-            maps = [noise(stage.resolution, layer) if noise else None for layer in range(len(stage.layers))]
-            x, image = stage(x, image, styles[max(2 * index - 1, 0) : 2 * index + 2], maps)
+        for index, stage in enumerate(stages):
+            w, maps = styles[max(2 * index - 1, 0) : 2 * index + 2], [next(drawn) for _ in stage.layers]
+            x, image = stage(x, image, w, maps)
         return cast(Tensor, image)
 
 
@@ -170,7 +172,7 @@ class StyleGenerator(nn.Module):
         """What is left out gains nothing."""
         compile_mapper(self.mapper)
         for stage in self.synthesis.stages:
-            stage.compile()
+            compile_part(stage)
 
 
 def build_generator(experiment: Experiment) -> StyleGenerator:

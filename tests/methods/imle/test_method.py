@@ -3,17 +3,20 @@
 import math
 import warnings
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 
 import pytest
 import torch
+from scipy.stats import ks_2samp
 from support import smoke_workspace
 from torch import Tensor
 
-from rtm.config import Experiment
-from rtm.config.experiments import Adaptive, Calibrated
+from rtm.config import Experiment, load
+from rtm.config.experiments import Adaptive
 from rtm.core.errors import UserError
 from rtm.data.datasets import to_unit
+from rtm.methods.imle.matching import gap
 from rtm.methods.imle.method import ImleMethod
 from rtm.methods.imle.perceptual import LPIPS, Embedding, distance
 from rtm.models.drawing import latents
@@ -65,10 +68,16 @@ def pool_distances(imle: ImleMethod) -> Tensor:
     return torch.cdist(data.double(), pool.double())
 
 
+def with_radius(imle: ImleMethod, epsilon: float) -> ImleMethod:
+    """A radius in the distance itself, whatever the spacing of the data."""
+    imle.matching.__dict__["epsilon"] = epsilon
+    return imle
+
+
 def test_a_round_is_rejection_then_the_nearest_survivor(tmp_path: Path) -> None:
     distances = pool_distances(method(tmp_path, pool=4.0))
     epsilon = float(distances.amin(0).quantile(0.3))  # rejects a third
-    imle = method(tmp_path, pool=4.0, epsilon=epsilon)
+    imle = with_radius(method(tmp_path, pool=4.0), epsilon)
     imle._start_epoch(0)
     rejected = distances.amin(0) < epsilon
     expected = distances.masked_fill(rejected, math.inf)
@@ -84,13 +93,28 @@ def test_when_everything_is_rejected_the_message_says_how_to_choose_epsilon(tmp_
         method(tmp_path, epsilon=3.0).step(0)
 
 
-@pytest.mark.parametrize("probes", [None, 1])
-def test_the_radius_rejects_the_share_that_is_asked_for(tmp_path: Path, probes: int | None) -> None:
-    imle = method(tmp_path, pool=4.0, refresh=1, epsilon=Calibrated(rejected=0.25), probes=probes)
-    seen = [imle.step(step) for step in range(0, 9, 3)]  # one step of each epoch
-    assert [numbers["rounds"] for numbers in seen] == [1, 2, 3]
-    assert [float(numbers["rejected"]) for numbers in seen] == pytest.approx([0.25] * 3, abs=1.5 / imle.m)
-    assert len({float(numbers["epsilon"]) for numbers in seen}) == 3
+def test_the_radius_is_a_multiple_of_the_spacing_of_the_data(tmp_path: Path) -> None:
+    imle = method(tmp_path, epsilon=0.7)
+    data = imle.matching.data_features.double()
+    apart = torch.cdist(data, data, compute_mode="donot_use_mm_for_euclid_dist").fill_diagonal_(math.inf).amin(1)
+    assert imle.matching.epsilon == pytest.approx(0.7 * float(apart.quantile(0.5)), rel=1e-6)
+    assert imle.matching.epsilon == method(tmp_path, "shells_imle_mlp", epsilon=0.7).matching.epsilon > 0
+    assert method(tmp_path, epsilon=0.0).matching.epsilon == 0
+
+
+def test_the_gap_is_that_of_matched_samples_and_the_pool(tmp_path: Path) -> None:
+    """The two-sample Kolmogorov-Smirnov distance of nearest-data distances, against scipy and the whole matrix."""
+    imle = method(tmp_path, pool=4.0)
+    observed = pool_distances(imle).amin(0)
+    with_radius(imle, float(observed.quantile(0.3)))._start_epoch(0)
+    expected = ks_2samp(observed[imle.matched], observed)
+    assert imle.numbers["matched_gap"] == pytest.approx(expected.statistic, abs=1e-6)
+    assert 0 < imle.numbers["rejected"] < 1
+
+
+def test_the_gap_of_equal_and_of_disjoint_samples() -> None:
+    few, many = torch.tensor([0.0, 1.0, 1.0, 3.0]), torch.tensor([0.0, 1.0, 1.0, 3.0]).repeat(5)
+    assert gap(few, many) == 0 and gap(few, many + 4) == 1
 
 
 def test_all_mappers_start_before_the_same_decoder(tmp_path: Path) -> None:
@@ -131,21 +155,47 @@ def test_thresholds_keep_what_is_not_learned(tmp_path: Path) -> None:
     assert imle.age.tolist() == (~learned).long().tolist()
 
 
-def test_the_recall_of_an_approximate_search_is_logged(tmp_path: Path) -> None:
-    imle = method(tmp_path, probes=1)
+def test_a_staggered_round_renews_a_part_of_the_pairs(tmp_path: Path) -> None:
+    imle = method(tmp_path, pool=16.0, refresh=4, stagger=True)
+    assert imle.m == 4 * imle.n
     imle._start_epoch(0)
-    assert 0 < imle.numbers["search_recall"] <= 1
+    assert not imle.matched.floor_divide(imle.m).any()  # all are of the first pool
+    renewed: list[list[int]] = []
+    for epoch in range(1, 9):
+        imle._start_epoch(epoch)
+        renewed.append((imle.matched // imle.m == epoch).nonzero().squeeze(1).tolist())
+    assert all(len(part) == imle.n // 4 for part in renewed)
+    assert sorted(chain(*renewed[:4])) == list(range(imle.n)) and renewed[:4] == renewed[4:]
 
 
-def test_the_state_is_all_that_a_method_needs(tmp_path: Path) -> None:
-    first, second = method(tmp_path, refresh=2), method(tmp_path, refresh=2)
+@pytest.mark.parametrize("stagger", [False, True])
+def test_the_state_is_all_that_a_method_needs(tmp_path: Path, stagger: bool) -> None:
+    first, second = (method(tmp_path, refresh=2, stagger=stagger) for _ in range(2))
     for step in range(5):
         first.step(step)
     second.load_extra(deepcopy(first.extra()))
     second.networks.load_state_dict(first.networks.state_dict())
     second.optimizers["generator"].load_state_dict(deepcopy(first.optimizers["generator"].state_dict()))
-    assert float(first.step(5)["loss"]) == float(second.step(5)["loss"])
-    assert float(first.step(6)["loss"]) == float(second.step(6)["loss"])  # a new round
+    for step in range(5, 13):  # over several rounds
+        assert float(first.step(step)["loss"]) == float(second.step(step)["loss"])
+
+
+def test_the_average_follows_a_short_run_and_forgets_its_ramp(tmp_path: Path) -> None:
+    """After 100 steps a tenth of the run holds half of the weight; at the paper's lengths the ramp leaves no trace."""
+    imle = method(tmp_path)
+    imle.training = imle.training.model_copy(update={"ema": 0.9999, "ema_ramp": 10})
+
+    def weight_of_the_start(steps: range) -> float:
+        return math.exp(sum(math.log(imle.ema_decay(step)) for step in steps))
+
+    assert weight_of_the_start(range(1, 101)) < 1e-9 and weight_of_the_start(range(91, 101)) < 0.5
+    assert all(imle.ema_decay(step) == 0.9999 for step in (90_000, 10**7))
+    imle.training = imle.training.model_copy(update={"ema_ramp": 1})
+    assert {imle.ema_decay(step) for step in (1, 100, 10**6)} == {0.9999}
+    for experiment in load("paper").experiments.values():
+        if experiment.recipe.imle:
+            training = experiment.recipe.training
+            assert training.ema_ramp == 10 and training.ema ** (experiment.steps() - 90_000) < 1e-6
 
 
 def test_the_learning_rate_warms_up_and_decays(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """StyleGAN2: each fast or clever form against a slow and obvious one, on tiny networks."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -232,13 +233,13 @@ def test_truncation_and_the_running_mean() -> None:
 def test_each_layer_asks_for_its_own_noise() -> None:
     generator, asked = small_generator(), []
 
-    def noise(resolution: int, layer: int) -> Tensor:
-        asked.append((resolution, layer))
-        return torch.randn(2, 1, resolution, resolution)
+    def noise(wanted: Sequence[tuple[int, ...]]) -> list[Tensor]:
+        asked.append(wanted)
+        return [torch.randn(2, 1, which[0], which[0]) for which in wanted]
 
     z = torch.randn(2, DIM)
     noisy = generator(z, noise=noise)
-    assert asked == [(4, 0), (8, 0), (8, 1)]
+    assert asked == [[(4, 0), (8, 0), (8, 1)]]  # all at once
     assert not torch.allclose(noisy, generator(z))
     fresh = Synthesis(DIM, 8, 32, 4)  # untrained: the strength of the noise starts at zero
     ws = torch.randn(2, 4, DIM)

@@ -1,0 +1,99 @@
+"""Judge a change of a demo experiment on fresh seeds: `python -m benchmarks.paired imle.stagger=true`.
+
+Both variants are trained, sampled and measured by the verbs of the pipeline, in a folder of their own (demo/paired),
+where a second call goes on. The table has the mean of each metric and the paired difference with its 95 % interval.
+"""
+
+import argparse
+import copy
+import os
+import shutil
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from scipy import stats
+
+from rtm.cli import making
+from rtm.config import load
+from rtm.core.files import read_json
+
+PARAMS = Path(__file__).parents[1] / "params"
+METRICS = ("fid", "precision", "recall", "density", "coverage", "is")
+
+
+def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> str:
+    """Go to a copy of params/ in which the experiment and its variant have these seeds; return the variant's name."""
+    shutil.copytree(PARAMS, folder / "params", dirs_exist_ok=True)
+    os.chdir(folder)
+    files = {key: Path(f"params/{key}.yaml") for key in ("demo", "recipes", "mappers", "decoders")}
+    read: dict[str, Any] = {key: yaml.safe_load(path.read_text()) for key, path in files.items()}
+    entry = read["demo"]["demo"][name]
+    variant = "_".join([name, *("".join(c if c.isalnum() else "_" for c in change) for change in changes)]).lower()
+    recipe = copy.deepcopy(read["recipes"]["recipes"][entry["recipe"]])
+    mapper = copy.deepcopy(read["mappers"]["mappers"][entry["mapper"]])
+    decoder = copy.deepcopy(read["decoders"]["decoders"][recipe["decoder"]])
+    for change in changes:
+        place, value = change.split("=", 1)
+        section, key = place.split(".")
+        {"mapper": mapper, "decoder": decoder}.get(section, recipe.get(section))[key] = yaml.safe_load(value)
+    recipe["decoder"] = variant
+    read["decoders"]["decoders"][variant] = decoder
+    read["recipes"]["recipes"][f"{variant}_imle"] = recipe
+    read["mappers"]["mappers"][variant] = mapper
+    read["demo"]["demo"][name] = entry | {"seeds": seeds}
+    read["demo"]["demo"][variant] = entry | {"recipe": f"{variant}_imle", "mapper": variant, "seeds": seeds}
+    for key, path in files.items():
+        path.write_text(yaml.safe_dump(read[key], sort_keys=False))
+    return variant
+
+
+def measured(name: str, seed: int, protocol: str) -> dict[str, float]:
+    """The metrics of one seed, made as the pipeline makes them."""
+    layout = load("demo").layout
+    if not (metrics := layout.metrics(name, protocol, seed)).exists():
+        arguments = {"experiment": name, "subject": name, "seed": seed, "scale": "demo", "protocol": protocol}
+        unused = dict.fromkeys(("dataset", "held_out", "memorisation", "bootstrap"))
+        for verb in (making.train, making.sample, making.evaluate):
+            verb(Namespace(**arguments, **unused))
+        shutil.rmtree(layout.samples(name, seed))
+    found: dict[str, float] = read_json(metrics)["metrics"]["native"]
+    return found
+
+
+def show(base: list[dict[str, float]], changed: list[dict[str, float]]) -> None:
+    print(f"{'metric':<10} {'base':>9} {'changed':>9} {'difference':>11}   95 % interval, {len(base)} seeds")
+    for metric in METRICS:
+        a, b = (np.array([each[metric] for each in rows]) for rows in (base, changed))
+        half = stats.sem(b - a) * stats.t.ppf(0.975, len(a) - 1)
+        mean = (b - a).mean()
+        print(f"{metric:<10} {a.mean():9.3f} {b.mean():9.3f} {mean:+11.3f}   {mean - half:+.3f} to {mean + half:+.3f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.paired", description=__doc__)
+    parser.add_argument("changes", nargs="+", help="section.key=value of recipe, mapper or decoder: imle.stagger=true")
+    parser.add_argument("--experiment", default="digits_rtm", help="of params/demo.yaml (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10, 20)), help="default: 10 to 19")
+    arguments = parser.parse_args()
+    variant = enter(Path("demo/paired"), arguments.experiment, arguments.changes, arguments.seeds)
+    config = load("demo")
+    experiment = config.experiment(variant)
+    protocol = experiment.recipe.evaluation.protocols[0]
+    compared = config.params.protocols[protocol].compared(experiment.dataset_name)
+    for name in dict.fromkeys(["digits", experiment.dataset_name, compared, "digit_classifier"]):
+        if not (config.layout.weights(name).exists() or config.layout.images(name).exists()):
+            making.fetch(Namespace(name=name, source=None, wait=False, scale="demo"))
+    making.reference(Namespace(dataset=experiment.dataset_name, protocol=protocol, scale="demo"))
+    base, changed = list[dict[str, float]](), list[dict[str, float]]()
+    for seed in arguments.seeds:
+        base.append(measured(arguments.experiment, seed, protocol))
+        changed.append(measured(variant, seed, protocol))
+        if len(base) > 1:
+            show(base, changed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""One training from an experiment: its images, networks and method, the lock, the checkpoint and the receipt."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rtm.config import Config, Experiment
+from rtm.core import distributed
+from rtm.core.files import room
+from rtm.core.layout import Layout, saved_states
+from rtm.data.datasets import Images
+from rtm.lineage.job import Job
+from rtm.lineage.receipts import Ledger
+from rtm.lineage.store import kept
+from rtm.methods.base import Setting
+from rtm.methods.registry import build_method
+from rtm.pipeline.graph import NETWORKS
+from rtm.training.loop import Run
+from rtm.training.monitor import watch_of
+from rtm.training.runs import book_of, training
+from rtm.training.unfinished import names_of, note
+
+
+def train(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, device: torch.device) -> None:
+    """The part of one process; the first one locks, saves and writes the receipt for all."""
+    setting = setting_of(layout, experiment, seed, device)
+    if distributed.rank() != 0:
+        fingerprint = Ledger().fingerprint(job)
+        folder = layout.run(experiment.name, fingerprint)
+        Run(build_method(setting), setting, folder, names=names_of(folder, fingerprint)).train()
+        return
+    with kept(job) as recording:
+        folder = layout.run(experiment.name, recording.fingerprint)
+        gpus = experiment.recipe.resources.gpus
+        with room(folder, _last_save(folder)), training(folder, experiment.name, seed, gpus) as check_owner:
+            accepted = note(folder, recording)
+            watch = watch_of(config, layout, setting)
+            names = names_of(folder, recording.fingerprint)
+            run = Run(build_method(setting), setting, folder, watch, check_owner, names)
+            run.train()
+            described = _described(experiment, seed, recording.fingerprint, setting.images.sha256)
+            check_owner()
+            run.export(layout.checkpoint(experiment.name, seed), layout.curve(experiment.name, seed), described)
+        book = book_of(folder)
+        assert book is not None
+        recording.facts |= book.facts() | ({"accepted": accepted} if accepted else {})
+
+
+def _last_save(folder: Path) -> int:
+    """The size of the last save in bytes; the next one needs as much."""
+    return max((file.stat().st_size for file in saved_states(folder) if file.exists()), default=0)
+
+
+def setting_of(layout: Layout, experiment: Experiment, seed: int, device: torch.device) -> Setting:
+    images = Images(layout.images(experiment.dataset_name))
+    return Setting(experiment, seed, images, weights_of(layout, experiment), device)
+
+
+def weights_of(layout: Layout, experiment: Experiment) -> Path | None:
+    imle = experiment.recipe.imle
+    return layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
+
+
+def _described(experiment: Experiment, seed: int, fingerprint: str, data: str) -> dict[str, Any]:
+    """The description that goes into the metadata of a weights file."""
+    return {
+        "experiment": experiment.name,
+        "seed": seed,
+        "run": fingerprint,
+        "data_sha256": data,
+        "recipe": experiment.recipe.model_dump(mode="json"),
+        "mapper": experiment.mapper.model_dump(mode="json"),
+        "decoder": experiment.decoder and experiment.decoder.model_dump(mode="json"),
+    }

@@ -1,0 +1,38 @@
+"""`rtm pilot`: the rejection radius whose matched samples look most like those of test time (RS-IMLE, Sec. 3.1)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from rtm.core.errors import UserError
+from rtm.core.progress import track
+from rtm.methods.base import Setting
+from rtm.methods.registry import build_method
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A value of `imle.epsilon`, and the means over the later half of the rounds of its training."""
+
+    epsilon: float
+    radius: float
+    rejected: float
+    gap: float
+
+
+def pilot(setting: Setting, epsilons: Iterable[float], steps: int) -> Iterator[Tried]:
+    """Train from the beginning with each value; all else is the experiment's."""
+    experiment = setting.experiment
+    imle = experiment.recipe.imle
+    if imle is None:
+        raise UserError(f"{experiment.name} is not trained by RS-IMLE; choose an experiment whose recipe has imle.")
+    for epsilon in epsilons:
+        recipe = experiment.recipe.model_copy(update={"imle": imle.model_copy(update={"epsilon": epsilon})})
+        method = build_method(replace(setting, experiment=replace(experiment, recipe=recipe)))
+        rounds: dict[float, dict[str, float]] = {}
+        for step in track(range(steps), f"pilot {experiment.name} epsilon {epsilon:g}", steps):
+            numbers = {name: float(value) for name, value in method.step(step).items()}
+            rounds[numbers["rounds"]] = numbers
+        later = list(rounds.values())[len(rounds) // 2 :]
+        means = {name: fmean(each[name] for each in later) for name in ("epsilon", "rejected", "matched_gap")}
+        yield Tried(epsilon, means["epsilon"], means["rejected"], means["matched_gap"])

@@ -1,0 +1,37 @@
+"""Batches that were expected are the batches that are read."""
+
+import numpy as np
+import torch
+
+from rtm.data.datasets import Images, to_unit
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+class Few(Images):
+    """Ten images; `reads` counts how often they are read."""
+
+    def __init__(self) -> None:
+        self.pixels = np.random.default_rng(0).integers(0, 256, (10, 2, 2, 3), np.uint8)
+        self.reads = 0
+
+    def _read(self, index: torch.Tensor) -> torch.Tensor:
+        self.reads += 1
+        return super()._read(index)
+
+
+def test_an_expected_batch_is_read_once_ahead_and_another_when_asked() -> None:
+    images, parts = Few(), torch.tensor([7, 1, 3, 0]).chunk(2)
+    images.expect(parts, GPU)
+    for index in (*parts, torch.tensor([2, 2])):
+        expected = to_unit(torch.from_numpy(images.pixels[index.numpy()]).permute(0, 3, 1, 2))
+        assert torch.equal(images.batch(index, CPU), expected)
+    assert images.reads == 3 and not images._ahead
+    images.batch(parts[0], CPU)
+    assert images.reads == 4
+
+
+def test_nothing_is_read_ahead_for_a_cpu() -> None:
+    images = Few()
+    images.expect([torch.tensor([1])], CPU)
+    assert images.reads == 0 and not images._ahead

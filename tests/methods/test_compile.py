@@ -1,0 +1,87 @@
+"""Compiled training is eager training: same losses, no graph break, nothing compiled anew after the first round."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import smoke_workspace
+from torch._dynamo.utils import counters
+
+from rtm.methods.base import Method
+from rtm.methods.imle.matching import Round
+from rtm.methods.imle.method import ImleMethod
+from rtm.methods.registry import build_method
+from rtm.models.mappers import MLPMapper
+from rtm.models.stylegan2.generator import StyleGenerator, Synthesis
+
+EAGER = {"backend": "eager"}
+
+pytestmark = [
+    pytest.mark.slow(seconds=60),
+    pytest.mark.filterwarnings("ignore:The .grad attribute"),  # the compiler looks at it itself
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torch, which imports inductor
+]
+
+
+def started(folder: Path, name: str, compiled: bool, precision: str = "float32") -> Method:
+    chosen = smoke_workspace.experiment(name, batch=16, compile=compiled, precision=precision)
+    return build_method(smoke_workspace.setting(folder, chosen))
+
+
+def losses(method: Method, steps: range) -> list[float]:
+    return [float(method.step(step)["loss"]) for step in steps]
+
+
+def match_alike(eager: Method, compiled: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a round of the compiled generator finds must be as near as what the eager one found. It then trains on the
+    eager one's pairs: an untrained generator's samples are so alike that rounding decides which is nearest."""
+    if isinstance(eager, ImleMethod) and isinstance(compiled, ImleMethod):
+        found: list[Round] = []
+        search, again = eager.matching.round, compiled.matching.round
+
+        def remembered(*given: Any) -> Round:
+            found.append(search(*given))
+            return found[-1]
+
+        def checked(*given: Any) -> Round:
+            expected = found.pop(0)
+            torch.testing.assert_close(again(*given).distances, expected.distances, rtol=1e-4, atol=1e-5)
+            return expected
+
+        monkeypatch.setattr(eager.matching, "round", remembered)
+        monkeypatch.setattr(compiled.matching, "round", checked)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> None:
+    torch._dynamo.reset()
+    counters.clear()
+
+
+def test_no_part_uses_up_the_versions_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six stages in three states (trained, frozen below a gradient, without one) are eighteen graphs of one code."""
+    compile_with = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **given: compile_with(self, **given | EAGER))
+    generator = StyleGenerator(MLPMapper(8, 1), Synthesis(8, 128, 128, 4))
+    generator.compile_parts()
+    ws = torch.randn(2, generator.synthesis.num_ws, 8)
+    for trains, graph in ((True, True), (False, True), (False, False)) * 2:
+        generator.requires_grad_(trains)
+        with torch.set_grad_enabled(graph):
+            generator.synthesis(ws.clone().requires_grad_(graph))
+    assert counters["stats"]["unique_graphs"] == 3 * len(generator.synthesis.stages)
+
+
+@pytest.mark.parametrize("name", ["cifar10_imle_rtm", "cifar10_imle_mlp", "afhq_stylegan2_ada_rtm"])
+def test_compiled_steps_equal_eager_ones(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve steps are four epochs of 48 images, each of which begins with a matching round."""
+    reference, method = (started(tmp_path, name, compiled) for compiled in (False, True))
+    match_alike(reference, method, monkeypatch)
+    eager = losses(reference, range(12))
+    compiled = losses(method, range(2))
+    after_the_first = counters["stats"]["unique_graphs"]
+    compiled += losses(method, range(2, 12))
+    assert compiled == pytest.approx(eager, rel=2e-5)
+    assert after_the_first > 0 and counters["stats"]["unique_graphs"] == after_the_first
+    assert not counters["graph_break"] and not counters["unimplemented"]

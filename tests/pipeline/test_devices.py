@@ -1,0 +1,69 @@
+"""GPUs count only if they can be used, and what is wrong with the others is said in a sentence."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from rtm.cli import doctor
+from rtm.config.experiments import Resources
+from rtm.core.errors import UserError
+from rtm.pipeline import devices
+
+ASKED = Resources(gpus=4, cpus=32, mem_gb=128, hours=8)
+
+
+def machine(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, usable: bool, driver: str | None = "550.54.15", cuda: str = "13.0"
+) -> None:
+    """As torch and nvidia-smi describe it: NVML counts GPUs whatever the age of the driver."""
+
+    def available() -> bool:
+        if gpus and not usable:
+            import warnings
+
+            warnings.warn("CUDA initialization: The NVIDIA driver on your system is too old", stacklevel=1)
+        return usable
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "is_available", available)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "H100")
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(devices, "driver", lambda: driver)
+
+
+def test_usable_gpus_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, 4, usable=True, driver="580.95.05")
+    assert devices.usable_gpus() == 4 and devices.unusable() is None
+    assert devices.check_devices("x", ASKED, Path("t")) is True
+    assert doctor._gpu().advice.startswith("4 x H100, torch ")
+    machine(monkeypatch, 2, usable=True)
+    with pytest.raises(UserError, match="this machine has 2; submit it with `snakemake --profile slurm t`"):
+        devices.check_devices("x", ASKED, Path("t"))
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda", "said"),
+    [
+        ("550.54.15", "13.0", "driver 550.54.15 is too old: .* CUDA 13.0, which needs driver 580 or newer"),
+        ("515.1", "12.6", "which needs driver 525 or newer"),
+        ("580.95.05", "13.0", "cannot use them; see whether `nvidia-smi` lists them"),
+        (None, "13.0", "driver unknown"),
+    ],
+)
+def test_an_old_driver_is_named(driver: str | None, cuda: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, 4, usable=False, driver=driver, cuda=cuda)
+    assert devices.usable_gpus() == 0
+    with pytest.raises(UserError, match=rf"x needs 4 h100 GPUs for about 8 hours. 4 GPUs are here, but .*{said}"):
+        devices.check_devices("x", ASKED, Path("t"))
+    finding = doctor._gpu()
+    assert not finding.good and "4 GPUs are here" in finding.advice
+
+
+def test_a_gpu_that_cannot_be_chosen_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: torch.device) -> None:
+        raise RuntimeError("CUDA error: the driver is insufficient\nCompile with TORCH_USE_CUDA_DSA")
+
+    monkeypatch.setattr(torch.cuda, "set_device", broken)
+    with pytest.raises(UserError, match=r"cuda:0 cannot be used \(CUDA error: the driver is insufficient\); `rtm doc"):
+        devices.choose(torch.device("cuda", 0))

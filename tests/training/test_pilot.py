@@ -1,0 +1,31 @@
+"""The pilot reports what trainings with its radii log, and says what it cannot do."""
+
+import json
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from support import smoke_workspace
+
+from rtm.core.errors import UserError
+from rtm.training.pilot import pilot
+
+
+def test_it_reports_the_gap_of_a_training_with_each_radius(tmp_path: Path) -> None:
+    setting = smoke_workspace.setting(tmp_path, smoke_workspace.experiment("shells_imle_rtm", batch=24))
+    tried = list(pilot(setting, [0.0, 1.5], steps=8))  # 48 images: two steps a round
+    assert [each.epsilon for each in tried] == [0.0, 1.5]
+    assert tried[0].radius == tried[0].rejected == 0 < tried[1].radius and tried[1].rejected > 0
+
+    chosen = smoke_workspace.experiment("shells_imle_rtm", {"epsilon": 1.5}, batch=24, epochs=4)
+    smoke_workspace.run(tmp_path, chosen).train()
+    last = json.loads((tmp_path / "run/log.jsonl").read_text().splitlines()[-1])
+    method = smoke_workspace.run(tmp_path, chosen, "again").method
+    gaps = [float(method.step(step)["matched_gap"]) for step in range(8)][::2]
+    assert tried[1].gap == pytest.approx(fmean(gaps[2:])) and gaps[3] == pytest.approx(last["matched_gap"], abs=1e-5)
+
+
+def test_it_refuses_another_method(tmp_path: Path) -> None:
+    setting = smoke_workspace.setting(tmp_path, smoke_workspace.experiment("afhq_stylegan2_ada_rtm"))
+    with pytest.raises(UserError, match="not trained by RS-IMLE"):
+        list(pilot(setting, [0.0], steps=1))
