@@ -25,7 +25,7 @@ PACKAGE = Path(__file__).parents[1]
 # the imports of the verbs; an optimiser imports torch._dynamo
 MODULES = (
     *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
-    *("rtm.models.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
+    *("rtm.metrics.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
     *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork loses threads

@@ -77,7 +77,7 @@ def pilot(arguments: Arguments) -> None:
 
 def sample(arguments: Arguments) -> None:
     """Generate the images to measure, as trained and at every H of the sweep."""
-    from rtm.models.sampling import write_samples
+    from rtm.metrics.sampling import write_samples
 
     context, seed = Context(arguments), arguments.seed
     experiment = context.experiment(arguments.experiment, seed)

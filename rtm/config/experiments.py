@@ -256,6 +256,7 @@ class Imle(Strict):
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one
     projection: Count | None = 800  # dimensions of the projected matching features; null projects nothing
     chunk: Count = 256  # pool images decoded at a time
+    fixed_point: NonNegative = 0.0  # weight of mean (Z_H(H + 1) - Z_H(H))^2: one more step of RTM, not decoded
     adaptive: Adaptive | None = None
 
 
@@ -340,6 +341,22 @@ class Recipe(Strict):
         return self
 
 
+class Halting(Strict):
+    """Each sample stops when a step changes its state by less than `tolerance`, at the latest after `max` steps."""
+
+    tolerance: Fraction
+    max: Count
+
+    @property
+    def variant(self) -> str:
+        return f"halt_{self.tolerance:g}_{self.max}".replace(".", "_")
+
+
+def _is_halting(sweep: object) -> str:
+    """An error message then names only the form that the user meant."""
+    return "halting" if isinstance(sweep, dict | Halting) else "H"
+
+
 class Entry(Strict):
     """One line of params/experiments.yaml: a recipe with a mapper."""
 
@@ -347,7 +364,12 @@ class Entry(Strict):
     mapper: Name
     dataset: Name | None = None  # if the recipe does not name one
     seeds: Annotated[tuple[Whole, ...], Field(min_length=1), Once] = (0,)
-    sweep: Annotated[tuple[Size, ...], Once] = ()  # further H at inference (Table 4)
+    sweep: Annotated[  # further depths at inference: H (Table 4), or halting beside its shuffled control
+        tuple[
+            Annotated[Annotated[Size, Tag("H")] | Annotated[Halting, Tag("halting")], Discriminator(_is_halting)], ...
+        ],
+        Once,
+    ] = ()
 
 
 class Protocol(Strict):

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from yaml.constructor import ConstructorError
 
 from rtm.config.base import Folder, Name, Strict
-from rtm.config.experiments import OWN, Dataset, DecoderConfig, Entry, Mapper, Protocol, Recipe, Recursive
+from rtm.config.experiments import OWN, Dataset, DecoderConfig, Entry, Halting, Mapper, Protocol, Recipe, Recursive
 from rtm.config.reports import COST_METRICS, Figure, Foreign, Published, Table
 from rtm.core.errors import UserError, printable
 from rtm.core.layout import Layout
@@ -57,6 +57,21 @@ class Params(Strict):
 
 
 @dataclass(frozen=True)
+class Depth:
+    """Steps of a recursive mapper at inference: H, or as many as each sample needs; `shuffled` gives them to others."""
+
+    H: int | None = None  # None without halting: a mapper that has no steps
+    halting: Halting | None = None
+    shuffled: bool = False
+
+    def options(self) -> dict[str, float]:
+        """What a generator is called with."""
+        if self.halting:
+            return {"tolerance": self.halting.tolerance, "max_H": self.halting.max}
+        return {} if self.H is None else {"H": self.H}
+
+
+@dataclass(frozen=True)
 class Experiment:
     """An experiment with all its references resolved."""
 
@@ -67,12 +82,23 @@ class Experiment:
     mapper: Mapper
     decoder: DecoderConfig | None
     seeds: tuple[int, ...]
-    sweep: tuple[int, ...]
+    sweep: tuple[int | Halting, ...]
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The ways it is sampled: as trained, and with every H of the sweep."""
-        return ("native", *(f"H{H}" for H in self.sweep))
+        """The ways it is sampled: as trained, and with every depth of the sweep."""
+        return tuple(self.depths)
+
+    @property
+    def depths(self) -> dict[str, "Depth"]:
+        """How deep a recursive mapper goes in each variant."""
+        depths = {"native": Depth(self.mapper.H if isinstance(self.mapper, Recursive) else None)}
+        for each in self.sweep:
+            if isinstance(each, Halting):
+                depths |= {each.variant: Depth(halting=each), f"{each.variant}_shuffled": Depth(None, each, True)}
+            else:
+                depths[f"H{each}"] = Depth(each)
+        return depths
 
     def steps(self) -> int:
         return self.recipe.training.total_steps(self.dataset.count)
@@ -331,6 +357,8 @@ def _check_fit(
             )
     elif entry.sweep:
         raise UserError(f"{place}.sweep: only a recursive mapper can change H at inference; remove the sweep.")
+    elif recipe.imle and recipe.imle.fixed_point:
+        raise UserError(f"{place}: fixed_point needs a recursive mapper; give this one a recipe without it.")
     if decoder is not None and decoder.resolution != dataset.resolution:
         raise UserError(
             f"{place}: decoder {recipe.decoder} ends at {decoder.resolution} px, images have {dataset.resolution} px."

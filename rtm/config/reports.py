@@ -9,8 +9,23 @@ from pydantic import Field, computed_field, model_validator
 from rtm.config.base import SHA256, Key, Name, Once, Positive, Size, Strict, Whole
 
 Metric = Literal[
-    "fid", "is", "precision", "recall", "density", "coverage", "time_ms", "mapper_parameters"
-]  # the last two come from latency.json, the others from a protocol
+    "fid",
+    "is",
+    "precision",
+    "recall",
+    "density",
+    "coverage",
+    "steps",  # these eight of recursive mappers
+    "z_change",
+    "z_tail",
+    "w_change",
+    "flips",
+    "feature_change",
+    "rounding",
+    "rounding_tail",
+    "time_ms",  # these two from latency.json, the others from a protocol
+    "mapper_parameters",
+]
 COST_METRICS: frozenset[str] = frozenset({"time_ms", "mapper_parameters"})
 Better = Literal["higher", "lower"]
 Digits = Annotated[int, Field(ge=0, le=12)]
@@ -55,7 +70,9 @@ class CellPart(Strict):
     paper: str | None = None  # the paper's number for a measured cell: only to compare with, never shown
     metric: Metric | None = None
     protocol: Name | None = None
-    variant: Annotated[str, Field(pattern=r"^(native|H[1-9][0-9]*)$")] | None = None  # H at inference
+    variant: Annotated[str, Field(pattern=r"^(native|H[1-9][0-9]*|halt_[0-9a-z_-]+)$")] | None = (
+        None  # depth at inference
+    )
 
 
 class CellSpec(CellPart):
@@ -183,7 +200,16 @@ def _section(part: CellPart) -> str | None:
 
 class Figure(Strict):
     kind: Literal[
-        "samples", "slerp", "neighbours", "pairs", "curves", "progress", "sweep", "precision_recall", "rejected"
+        "samples",
+        "slerp",
+        "neighbours",
+        "pairs",
+        "curves",
+        "progress",
+        "sweep",
+        "convergence",
+        "precision_recall",
+        "rejected",
     ]
     title: str
     caption: str
@@ -192,7 +218,7 @@ class Figure(Strict):
     columns: Size = 8
     skip: Whole = 0  # leave out the first samples, for a second figure of the same gallery
     metrics: tuple[Metric, ...] = ("fid", "precision", "recall")  # progress, sweep
-    protocol: Name | None = None  # sweep
+    protocol: Name | None = None  # sweep, convergence
     table: Name | None = None  # precision_recall: the methods of this table
 
     @computed_field  # type: ignore[prop-decorator]
@@ -203,8 +229,8 @@ class Figure(Strict):
 
     @model_validator(mode="after")
     def _complete(self) -> "Figure":
-        if self.kind == "sweep" and self.protocol is None:
-            raise ValueError("a sweep needs a protocol")
+        if self.kind in ("sweep", "convergence") and self.protocol is None:
+            raise ValueError(f"a {self.kind} needs a protocol")
         if self.kind == "precision_recall" and self.table is None:
             raise ValueError("precision_recall needs a table")
         return self

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from rtm.core.devices import allow_tf32
 from rtm.core.randomness import seed_of
 from rtm.data.datasets import Images
 from rtm.data.sampler import expecting
+from rtm.models.drawing import classes_of, latents
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,15 @@ class Method(ABC):
         """Indices of the step's images; those of the next step are read meanwhile."""
         given, training = self.setting, self.training
         return expecting(given.images, given.seed, step, training.batch, training.accumulate, given.device)
+
+    @torch.no_grad()
+    def styles(self) -> Tensor:
+        """w of the same few latents at any time (batch, dim): the log says how far a step moves them."""
+        experiment = self.setting.experiment
+        size = experiment.recipe.dim * (2 if classes_of(experiment) else 1)  # a mapper with labels sees them beside z
+        with torch.compiler.set_stance("force_eager"):  # one batch of another size is no reason to compile
+            z = latents(seed_of("styles"), torch.arange(64, device=self.setting.device), size)
+            return cast(Tensor, cast(nn.Module, self.generator.mapper)(z))
 
     def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.

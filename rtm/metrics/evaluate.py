@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
 from rtm.config import Config, Experiment
-from rtm.config.experiments import Protocol, Watching
+from rtm.config.experiments import Protocol, Recursive, Watching
 from rtm.core.devices import best_device
 from rtm.core.errors import UserError
 from rtm.core.files import atomic, digest, reading, write_json
@@ -24,6 +25,7 @@ from rtm.metrics.fid import Statistics, frechet_distance
 from rtm.metrics.images import Pictures
 from rtm.metrics.inception_score import inception_score
 from rtm.metrics.prdc import Membership, membership
+from rtm.metrics.refinement import Curves, Refinement
 
 BATCH = 128
 
@@ -170,16 +172,18 @@ def write_metrics(config: Config, layout: Layout, experiment: Experiment, protoc
     reference = layout.reference(experiment.dataset_name, protocol_name)
     real = ImageSet.load(reference)
     extractors = load_extractors(protocol, layout, real)
-    metrics = {}
+    metrics, features = dict[str, dict[str, float]](), dict[str, FeatureSet]()
     for variant, images in samples.items():
-        features = features_of(images, protocol, extractors, required, protocol.pr_samples)
-        metrics[variant] = measure(features, real, protocol).metrics
+        found = features_of(images, protocol, extractors, required, protocol.pr_samples)
+        metrics[variant], features[variant] = measure(found, real, protocol).metrics, found.quality
+    refinement = _refinement(layout, experiment, seed, metrics, features, extractors[protocol.extractor])
     written: dict[str, Any] = {
         "experiment": experiment.name,
         "protocol": protocol_name,
         "seed": seed,
         "samples": required,
         "metrics": metrics,
+        **refinement,
         "provenance": {
             "checkpoint_sha256": digest(layout.checkpoint(experiment.name, seed)),
             "reference_sha256": digest(reference),
@@ -187,6 +191,28 @@ def write_metrics(config: Config, layout: Layout, experiment: Experiment, protoc
         },
     }
     write_json(layout.metrics(experiment.name, protocol_name, seed), written)
+
+
+def _refinement(
+    layout: Layout,
+    experiment: Experiment,
+    seed: int,
+    metrics: dict[str, dict[str, float]],  # by variant; what is measured of its depth is added
+    features: dict[str, FeatureSet],  # of the samples, by variant
+    extractor: Extractor,
+) -> dict[str, Curves]:
+    """How a recursive mapper converges; nothing of other mappers."""
+    if not isinstance(experiment.mapper, Recursive):
+        return {}
+    refinement = Refinement.load(experiment, layout.checkpoint(experiment.name, seed), seed)
+    for variant, depth in experiment.depths.items():
+        if depth.halting:
+            steps = torch.from_numpy(np.load(layout.samples(experiment.name, seed) / f"{variant}.steps.npy"))
+        else:
+            steps = torch.full((len(features[variant]),), depth.H or 0)
+        measured = refinement.measured(steps, features[variant], extractor)
+        metrics[variant] |= {name: round(value, 9) for name, value in measured.items()}
+    return {"refinement": refinement.curves()}
 
 
 def _samples(layout: Layout, experiment: Experiment, seed: int, variant: str, required: int) -> Pictures:

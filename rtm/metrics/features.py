@@ -31,6 +31,9 @@ class FeatureSet:
     def __len__(self) -> int:
         return len(self.features)
 
+    def first(self, number: int) -> "FeatureSet":
+        return FeatureSet(self.features[:number], None if self.logits is None else self.logits[:number])
+
 
 class Extractor(nn.Module):
     """Images uint8 (batch, 3, H, W) to `Features`; `digest` is the identity of weights and preprocessing."""

@@ -13,8 +13,8 @@ from rtm.core.files import atomic
 from rtm.core.randomness import permutation, seed_of
 from rtm.data.datasets import Images
 from rtm.metrics.features import Extractor, extract
+from rtm.metrics.sampling import evaluation_seed
 from rtm.models.drawing import draw, draw_many, latents, load_generator
-from rtm.models.sampling import evaluation_seed
 
 SAMPLES = {32: 4096}  # largest resolution: number of samples that can still be seen on one sheet
 FEW_SAMPLES = 64

@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,10 @@ import torch
 from torch import nn
 
 from rtm.config import Experiment
-from rtm.config.experiments import Recursive
+from rtm.config.loading import Depth
 from rtm.core.devices import best_device
 from rtm.models.drawing import classes_of, labels_of, latents, load_generator, noise_of
 from rtm.models.layers import parameters
-from rtm.models.sampling import inference_steps
 
 
 def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
@@ -24,10 +24,9 @@ def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
     if device.type == "cpu":
         torch.set_num_threads(1)  # several threads of so small a network wait for each other
     generator = load_generator(experiment, checkpoint, device)
-    native = experiment.mapper.H if isinstance(experiment.mapper, Recursive) else None
-    steps = {variant: inference_steps(variant) or native for variant in experiment.variants}
-    medians = _median_ms(generator, experiment, list(dict.fromkeys(steps.values())), device)
-    times = {variant: medians[H] for variant, H in steps.items()}
+    depths = {variant: replace(depth, shuffled=False) for variant, depth in experiment.depths.items()}
+    medians = _median_ms(generator, experiment, list(dict.fromkeys(depths.values())), device)
+    times = {variant: medians[depth] for variant, depth in depths.items()}
     return {
         "experiment": experiment.name,
         "batch": experiment.recipe.evaluation.latency_batch,
@@ -42,9 +41,9 @@ def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
 
 @torch.no_grad()
 def _median_ms(
-    generator: nn.Module, experiment: Experiment, depths: list[int | None], device: torch.device
-) -> dict[int | None, float]:
-    """By H, None being all that a mapper has; they take turns, so that whatever else the machine does hits all."""
+    generator: nn.Module, experiment: Experiment, depths: list[Depth], device: torch.device
+) -> dict[Depth, float]:
+    """By depth; they take turns, so that whatever else the machine does hits all."""
     evaluation = experiment.recipe.evaluation
     index = torch.arange(evaluation.latency_batch, device=device)
     z, labels = latents(0, index, experiment.recipe.dim), labels_of(0, index, classes_of(experiment))
@@ -53,17 +52,17 @@ def _median_ms(
     def noise(wanted: Sequence[tuple[int, ...]]) -> Sequence[torch.Tensor]:
         return drawn(tuple(wanted))
 
-    def once(H: int | None) -> float:
+    def once(depth: Depth) -> float:
         if device.type == "cuda":
             torch.cuda.synchronize()
         began = time.perf_counter()
-        generator(z, labels=labels, noise=noise, H=H)
+        generator(z, labels=labels, noise=noise, **depth.options())
         if device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - began
 
-    for H in depths * evaluation.latency_warmup:
-        once(H)
-    passes = [[once(H) for H in depths] for _ in range(evaluation.latency_passes)]
+    for depth in depths * evaluation.latency_warmup:
+        once(depth)
+    passes = [[once(depth) for depth in depths] for _ in range(evaluation.latency_passes)]
     medians = map(statistics.median, zip(*passes, strict=True))
-    return {H: round(1000 * median / len(index), 4) for H, median in zip(depths, medians, strict=True)}
+    return {depth: round(1000 * median / len(index), 4) for depth, median in zip(depths, medians, strict=True)}

@@ -6,6 +6,7 @@ Two experiments with the same dim share the noise of image i.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -64,19 +65,25 @@ def labels_of(seed: int, index: Tensor, classes: int) -> Tensor | None:
     return (uniform * classes).long().clamp(max=classes - 1)
 
 
+def mapper_inputs(generator: nn.Module, experiment: Experiment, seed: int, index: Tensor) -> Tensor:
+    """What the mapper sees of images `index`: z, with classes beside the embedding of the label."""
+    z, labels = latents(seed, index, experiment.recipe.dim), labels_of(seed, index, classes_of(experiment))
+    return z if labels is None else cast(Any, generator).mapping.conditioned(z, labels)
+
+
 @torch.no_grad()
 def draw(
     generator: nn.Module,
     experiment: Experiment,
     seed: int,
     index: Tensor,
-    H: int | None = None,  # refinement steps, if not those of training
     z: Tensor | None = None,  # instead of the latents of `index`
+    **depth: float | Tensor,  # of a recursive mapper, if not that of training
 ) -> Tensor:
     """Images `index` of a seed, uint8 (batch, R, R, 3)."""
     z = latents(seed, index, experiment.recipe.dim) if z is None else z
     labels = labels_of(seed, index, classes_of(experiment))
-    images = generator(z, labels=labels, noise=noise_of(seed, index), H=H)
+    images = generator(z, labels=labels, noise=noise_of(seed, index), **depth)
     return to_pixels(images).permute(0, 2, 3, 1)
 
 

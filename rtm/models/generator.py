@@ -16,9 +16,12 @@ class Generator(nn.Module):
         self.mapper, self.decoder = mapper, decoder
 
     def forward(
-        self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, H: int | None = None
+        self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, **depth: float | Tensor
     ) -> Tensor:
-        w = self.mapper(z) if H is None else self.mapper(z, H=H)
+        """`depth` are a recursive mapper's H, or tolerance and max_H."""
+        return self.decode(self.mapper(z, **depth), noise)
+
+    def decode(self, w: Tensor, noise: Noise | None) -> Tensor:
         maps = noise([(r,) for r in self.decoder.noise_resolutions]) if noise else []
         images: Tensor = self.decoder(w, maps)
         return images

@@ -22,6 +22,12 @@ def pixel_norm(x: Tensor) -> Tensor:
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-8)
 
 
+def relative_change(before: Tensor, after: Tensor, axes: int | tuple[int, ...]) -> Tensor:
+    """|after - before| / |after| over the axes."""
+    moved: Tensor = torch.linalg.vector_norm(after - before, dim=axes) / torch.linalg.vector_norm(after, dim=axes)
+    return moved
+
+
 def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
     """Normal cut at two sigma and widened again, so that its standard deviation is `std`."""
     nn.init.trunc_normal_(tensor, generator=generator)
@@ -68,11 +74,12 @@ class Linear(nn.Module):
         else:
             truncated_normal_(self.weight, 1 / (lr_mul * math.sqrt(fan_in)))
 
-    def equalise(self) -> None:
-        """Start anew with an equalised learning rate: unit normal weights, scaled when used."""
-        self.gain = self.lr_mul / math.sqrt(self.weight.shape[1])
+    def equalise(self, anew: bool = True) -> None:
+        """Equalise the learning rate: weights are stored in units of their start, so that Adam's steps have the same
+        share of a weight whatever the fan-in; `anew` starts with unit normal ones, as StyleGAN2 does."""
+        before, self.gain = self.gain, self.lr_mul / math.sqrt(self.weight.shape[1])
         with torch.no_grad():
-            self.weight.normal_().div_(self.lr_mul)
+            self.weight.normal_().div_(self.lr_mul) if anew else self.weight.mul_(before / self.gain)
 
     def effective(self) -> Tensor:
         return self.weight if self.gain == 1 else self.weight * self.gain

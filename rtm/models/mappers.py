@@ -6,7 +6,7 @@ The mappers compute in the precision of their weights, also under autocast: they
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal, TypeVar, cast
 
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm.core.errors import UserError
-from rtm.models.layers import Linear, full_precision, pixel_norm, truncated_normal_
+from rtm.models.layers import Linear, full_precision, pixel_norm, relative_change, truncated_normal_
 
 _STATE_SEED = 0  # the initial states are constants of the architecture, not of a run
 
@@ -157,6 +157,10 @@ class RTM(nn.Module):
         self.project = Linear(self.in_dim, tokens * width, lr_mul=lr_mul)
         self.block = Block([layer() for _ in range(layers)])
         self.readout = Linear(tokens * width, dim, lr_mul=lr_mul)
+        if lr_mul != 1:  # the regime of StyleGAN2, whose own mapper is equalised; the start stays as it is
+            for part in self.modules():
+                if isinstance(part, Linear):
+                    part.equalise(anew=False)
         shape = (tokens, 1, width) if init_per_token else (width,)
         generator = torch.Generator().manual_seed(_STATE_SEED)
         for name in ("initial_h", "initial_l"):
@@ -167,24 +171,69 @@ class RTM(nn.Module):
             else:
                 self.register_buffer(name, state)
 
-    def forward(self, z: Tensor, H: int | None = None) -> Tensor:
-        """w (batch, dim) from z (batch, in_dim), by H steps if given instead of those trained with."""
+    def forward(
+        self, z: Tensor, H: int | Tensor | None = None, tolerance: float | None = None, max_H: int | None = None
+    ) -> Tensor:
+        """w (batch, dim) from z (batch, in_dim), by H steps if given instead of those trained with; H (batch,) are the
+        steps of each sample. With a tolerance see `settle`."""
+        if tolerance is not None or isinstance(H, Tensor):
+            return self.settle(z, tolerance or 0.0, max_H or self.H if H is None else H)[0]
         steps = self.H if H is None else H
         _require_positive(H=steps)
         with full_precision(z):
-            Z_0 = self._tokens(z)
-            Z_H = self.initial_h.expand_as(Z_0).contiguous()  # line 2
-            Z_L = self.initial_l.expand_as(Z_0).contiguous()
-            last = min(self.gradient_steps, steps)
-            with torch.no_grad():  # detaching after every non-final step (line 9) is keeping no graph of it
-                Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, steps - last)
-            Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, last)
-            return cast(Tensor, self.readout(Z_H.transpose(0, 1).flatten(1)))  # line 12
+            Z_H, _, _ = self._refined(z, steps)
+            return self.read(Z_H)
+
+    def residual(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """w, and of each sample mean (Z_H(H + 1) - Z_H(H))^2 (batch,): how far it is from a fixed point."""
+        with full_precision(z):
+            Z_H, Z_L, Z_0 = self._refined(z, self.H)
+            return self.read(Z_H), (self._refine(Z_H, Z_L, Z_0, 1)[0] - Z_H).square().mean((0, 2))
+
+    @torch.no_grad()
+    def settle(self, z: Tensor, tolerance: float, max_H: int | Tensor) -> tuple[Tensor, Tensor]:
+        """w and the steps of each sample: until one changes its Z_H by less than the share `tolerance`, but at most
+        max_H. Who is done leaves the batch."""
+        limit = torch.as_tensor(max_H, device=z.device).expand(len(z))
+        _require_positive(max_H=int(limit.min()))
+        Z_H, Z_L, Z_0 = self._started(z)
+        settled, steps, left = torch.empty_like(Z_H), limit.clone(), torch.arange(len(z), device=z.device)
+        for step in range(1, int(limit.max()) + 1):
+            before = Z_H
+            Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, 1)
+            done = (relative_change(before, Z_H, (0, 2)) < tolerance) | (limit[left] == step)
+            if done.any():
+                settled[:, left[done]], steps[left[done]] = Z_H[:, done], step
+                Z_H, Z_L, Z_0, left = Z_H[:, ~done], Z_L[:, ~done], Z_0[:, ~done], left[~done]
+        return self.read(settled), steps
+
+    def trajectory(self, z: Tensor) -> Iterator[Tensor]:
+        """Z_H (tokens, batch, width) after each step, without end."""
+        Z_H, Z_L, Z_0 = self._started(z)
+        while True:
+            Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, 1)
+            yield Z_H
+
+    def read(self, Z_H: Tensor) -> Tensor:
+        return cast(Tensor, self.readout(Z_H.transpose(0, 1).flatten(1)))  # line 12
 
     def _tokens(self, z: Tensor) -> Tensor:
         z = z.to(self.project.weight.dtype)
         lifted = self.project(pixel_norm(z) if self.pixel_norm else z)  # line 1
         return cast(Tensor, lifted.unflatten(1, (self.tokens, self.width)).transpose(0, 1).contiguous())
+
+    def _started(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Z_H, Z_L and Z_0 before the first step."""
+        Z_0 = self._tokens(z)
+        return self.initial_h.expand_as(Z_0).contiguous(), self.initial_l.expand_as(Z_0).contiguous(), Z_0  # line 2
+
+    def _refined(self, z: Tensor, steps: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Z_H, Z_L and Z_0 after the steps, the last of which keep a graph."""
+        Z_H, Z_L, Z_0 = self._started(z)
+        last = min(self.gradient_steps, steps)
+        with torch.no_grad():  # detaching after every non-final step (line 9) is keeping no graph of it
+            Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, steps - last)
+        return *self._refine(Z_H, Z_L, Z_0, last), Z_0
 
     def _refine(self, Z_H: Tensor, Z_L: Tensor, Z_0: Tensor, steps: int) -> tuple[Tensor, Tensor]:
         for _ in range(steps):

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from rtm.config import Config, Experiment, load
 from rtm.config.classes import source_digest
-from rtm.config.experiments import Protocol, Resources
+from rtm.config.experiments import Protocol, Recursive, Resources
 from rtm.config.loading import PARAMS
 from rtm.config.reports import Figure, Table
 from rtm.core.errors import UserError
@@ -241,7 +241,7 @@ class _Builder:
             "samples": experiment.recipe.evaluation.samples,
             "variants": list(experiment.variants),
         }
-        entries = ("rtm.models.sampling:write_samples", *_generator(experiment))
+        entries = ("rtm.metrics.sampling:write_samples", *_generator(experiment))
         inputs, outputs = [self.train(experiment, seed)], [self.layout.samples(experiment.name, seed)]
         subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
         return self.add(Stage.SAMPLE, subject, read, entries, inputs, outputs, compute, keeper="nobody", temporary=True)
@@ -262,9 +262,13 @@ class _Builder:
         read = self.protocol(protocol, experiment.dataset_name) | {"variants": list(experiment.variants)}
         reference = self.reference(experiment.dataset_name, protocol)
         inputs = [self.sample(experiment, seed), reference, *self.networks(protocol)]
+        entries: tuple[str, ...] = ("rtm.metrics.evaluate:write_metrics",)
+        if isinstance(experiment.mapper, Recursive):  # its convergence is measured on the generator itself
+            read |= _architecture(experiment) | {"seed": seed}
+            inputs.append(self.train(experiment, seed))
+            entries += _generator(experiment)
         outputs = [self.layout.metrics(experiment.name, protocol, seed)]
         subject = Subject(experiment=experiment.name, protocol=protocol, seed=seed)
-        entries = ("rtm.metrics.evaluate:write_metrics",)
         return self.add(Stage.EVALUATE, subject, read, entries, inputs, outputs, _measuring(experiment))
 
     def foreign(self, name: str, protocol: str) -> Job:

@@ -27,6 +27,7 @@ PLOTS = {
     "progress": plots.progress,
     "rejected": plots.rejected,
     "sweep": plots.sweep,
+    "convergence": plots.convergence,
     "precision_recall": plots.precision_recall,
 }
 STYLE: dict[Any, Any] = {

@@ -14,7 +14,7 @@ from rtm.config import Config, Experiment
 from rtm.config.experiments import Recursive
 from rtm.config.reports import Figure
 from rtm.core.errors import UserError
-from rtm.core.files import read_numbers
+from rtm.core.files import read_json, read_numbers
 from rtm.core.layout import Layout
 from rtm.reports.cells import TITLES, Line, build, read_summary
 from rtm.reports.commands import command
@@ -25,24 +25,37 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#777777"
-SHARES = ("rejected", "precision", "recall")
+SHARES = ("rejected", "precision", "recall")  # axes from 0
+LOGARITHMIC = ("loss", "fid", "w_change")
 WIDER = 1.7  # ratio of width to height of the axes in precision_recall
 DIRECTIONS = 24  # in which a label may lie from its point
 Points = NDArray[np.float64]  # (number, 2)
 
 
 def curves(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """Loss and rejected share over time; bold: mean over the seeds, thin: each seed."""
-    _training(canvas, config, layout, names, "seconds", {"loss": "loss", "rejected": "rejected share of the pool"})
+    """Loss, rejected share and how far a step moves w."""
+    columns = {"loss": "loss", "rejected": "rejected share of the pool", "w_change": "change of w in a step"}
+    _training(canvas, config, layout, names, columns)
 
 
 def progress(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """Metrics measured during training, over time."""
-    _training(canvas, config, layout, names, "seconds", {metric: TITLES[metric] for metric in figure.metrics})
+    """Metrics measured during training."""
+    _training(canvas, config, layout, names, {metric: TITLES[metric] for metric in figure.metrics})
 
 
 def rejected(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    _training(canvas, config, layout, names, "rounds", {"rejected": "rejected share of the pool"})
+    """The rejected share in each round."""
+    (axes,) = _panels(canvas, 1)
+    logs = {name: _logs(config, layout, config.experiment(name)) for name in names}
+    for place, (name, label) in enumerate(names.items()):
+        if (seen := over_seeds(logs[name], "rejected", "rounds")) is not None:
+            _line(axes, seen.index.to_numpy(float), seen, place, label)
+    if not axes.lines:
+        raise UserError(f"The curves of {', '.join(names)} have none of rejected; train them again.")
+    axes.set_xlabel("round")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    _vertical(axes, "rejected", "rejected share of the pool")
+    axes.legend(frameon=False)
 
 
 def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
@@ -54,21 +67,51 @@ def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names:
         if summary is None:
             made = command(config, layout.summary(name), [name])
             raise UserError(f"{layout.summary(name)} does not exist; make it first with `{made}`.")
-        if not experiment.sweep:
+        steps = [H for H in experiment.sweep if isinstance(H, int)]
+        if not steps:
             raise UserError(f"{name} has no sweep over H; give it one in params/.")
         for axes, metric in zip(panels, figure.metrics, strict=True):
-            sections = [summary[f"{figure.protocol}_H{H}"] for H in experiment.sweep]
+            sections = [summary[f"{figure.protocol}_H{H}"] for H in steps]
             means = [section[metric] for section in sections]
             spread = [section.get(f"{metric}_std", 0.0) for section in sections]
-            axes.errorbar(experiment.sweep, means, spread, capsize=3, label=label, **_style(place))
+            axes.errorbar(steps, means, spread, capsize=3, label=label, **_style(place))
             if isinstance(experiment.mapper, Recursive):
                 axes.axvline(experiment.mapper.H, color=GREY, linestyle=":", linewidth=0.8)
             axes.set_xscale("log", base=2)
-            axes.set_xticks(experiment.sweep, [str(H) for H in experiment.sweep])
+            axes.set_xticks(steps, [str(H) for H in steps])
             axes.set_xlabel("H at inference")
             axes.set_ylabel(TITLES[metric])
     if len(names) > 1:
         panels[0].legend(frameon=False)
+
+
+def convergence(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
+    """How far each step still moves the state and w: median over the latents, the band from 10 % to 99 % of them, the
+    mean over seeds of each; a dotted line marks the H of training."""
+    panels = _panels(canvas, 2)
+    for place, (name, label) in enumerate(names.items()):
+        experiment = config.experiment(name)
+        files = [layout.metrics(name, str(figure.protocol), seed) for seed in experiment.seeds]
+        for path in files:
+            if not path.exists():
+                raise UserError(f"{path} does not exist; make it first with `{command(config, path, [name])}`.")
+        curves = [read_json(path).get("refinement") for path in files]
+        if not isinstance(experiment.mapper, Recursive) or not all(curves):
+            raise UserError(f"{name} has no recursion that was measured; measure it again, or leave it out.")
+        for axes, part, title in zip(panels, ("z", "w"), ("state $Z_H$", "style $w$"), strict=True):
+            low, middle, high = (
+                np.mean([curve[part][share] for curve in curves], axis=0) for share in ("p10", "median", "p99")
+            )
+            steps = np.arange(2, len(middle) + 2)
+            axes.plot(steps, middle, label=label, **_style(place) | {"marker": ""})
+            axes.fill_between(steps, low, high, color=COLOURS[place % len(COLOURS)], alpha=0.15, linewidth=0)
+            axes.axvline(experiment.mapper.H, color=GREY, linestyle=":", linewidth=0.8)
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.set_yscale("log")
+            axes.set_xlabel("refinement step")
+            axes.set_ylabel(f"relative change of the {title}")
+    panels[0].legend(frameon=False)
 
 
 def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
@@ -97,44 +140,65 @@ def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Fig
 
 
 def _training(
-    canvas: Canvas, config: Config, layout: Layout, names: Mapping[str, str], x: str, columns: Mapping[str, str]
+    canvas: Canvas, config: Config, layout: Layout, names: Mapping[str, str], columns: Mapping[str, str]
 ) -> None:
-    logs = {name: _logs(config, layout, config.experiment(name)) for name in names}
-    shown = [column for column in columns if any(column in log and log[column].notna().any() for log in _flat(logs))]
+    """Above over the steps, or the images seen where batches differ; below over the mean time at the same steps. A line
+    is the mean of the seeds at each step, its band their range; both rows have the same vertical axes."""
+    experiments = {name: config.experiment(name) for name in names}
+    logs = {name: _logs(config, layout, experiment) for name, experiment in experiments.items()}
+    found = {column: {name: over_seeds(each, column) for name, each in logs.items()} for column in columns}
+    shown = [column for column in columns if any(seen is not None for seen in found[column].values())]
     if not shown:
         raise UserError(f"The curves of {', '.join(names)} have none of {', '.join(columns)}; train them again.")
-    unit, divisor = _time_unit(max(log[x].max() for log in _flat(logs))) if x == "seconds" else ("round", 1.0)
-    for axes, column in zip(_panels(canvas, len(shown)), shown, strict=True):
+    batches = {name: experiment.recipe.training.batch for name, experiment in experiments.items()}
+    same = len(set(batches.values())) == 1
+    times = [seen["seconds"].max() for column in shown for seen in found[column].values() if seen is not None]
+    time, divisor = _time_unit(max(times))
+    canvas.set_size_inches(canvas.get_figwidth(), 0.7 * canvas.get_figwidth())
+    grid = canvas.subplots(2, len(shown), sharey="col", squeeze=False)
+    for column, (above, below) in zip(shown, grid.T, strict=True):
         for place, (name, label) in enumerate(names.items()):
-            present = [log[[x, column]].dropna().drop_duplicates(x) for log in logs[name] if column in log]
-            _seeds(axes, [log for log in present if len(log)], x, divisor, place, label)
-        axes.set_xlabel(unit)
-        axes.set_ylabel(columns[column])
-        if x == "rounds":
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        if column in SHARES:
-            axes.set_ylim(bottom=0)
-        if column == "loss":
-            axes.set_yscale("log", subs=(2, 5))
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter("{x:g}")
-    handles = canvas.axes[0].get_legend_handles_labels()
-    canvas.legend(*handles, loc="outside lower center", ncols=len(names), frameon=False)
+            if (seen := found[column][name]) is not None:
+                steps = seen.index.to_numpy(float)
+                _line(above, steps if same else steps * batches[name], seen, place, label)
+                _line(below, seen["seconds"].to_numpy(float) / divisor, seen, place, label)
+        above.set_xlabel("steps" if same else "images seen")
+        below.set_xlabel(time)
+        for axes in (above, below):
+            _vertical(axes, column, columns[column])
+    canvas.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
-def _seeds(axes: Axes, logs: list[pd.DataFrame], x: str, divisor: float, place: int, label: str) -> None:
-    """Thin lines for the seeds and their mean on a common grid of x; a marker if the grid is one point."""
-    if not logs:
-        return
-    runs = [(log[x].to_numpy(float) / divisor, log.iloc[:, 1].to_numpy(float)) for log in logs]
-    if len(runs) > 1:
-        for xs, ys in runs:
-            axes.plot(xs, ys, color=COLOURS[place % len(COLOURS)], linewidth=0.5, alpha=0.4)
-    first, last = max(xs[0] for xs, _ in runs), min(xs[-1] for xs, _ in runs)
-    style: dict[str, Any] = _style(place) | ({"marker": ""} if last > first else {"clip_on": False})
-    grid = np.linspace(first, last, 200 if last > first else 1)
-    mean = np.mean([np.interp(grid, xs, ys) for xs, ys in runs], axis=0)
-    axes.plot(grid, mean, linewidth=1.6, label=label, **style)
+def over_seeds(logs: Sequence[pd.DataFrame], column: str, index: str = "step") -> pd.DataFrame | None:
+    """Mean, lowest and highest value of the seeds, and their mean time, at every step that all of them reached."""
+    kept = [log[[index, "seconds", column]].dropna() for log in logs if column in log]
+    runs = [log.drop_duplicates(index).set_index(index) for log in kept if len(log)]
+    if not runs:
+        return None
+    values, seconds = (
+        pd.concat([run[name] for run in runs], axis=1).sort_index().interpolate("index", limit_area="inside")
+        for name in (column, "seconds")
+    )
+    whole = values.dropna()
+    means = {"mean": whole.mean(axis=1), "low": whole.min(axis=1), "high": whole.max(axis=1)}
+    return pd.DataFrame(means | {"seconds": seconds.loc[whole.index].mean(axis=1)})
+
+
+def _line(axes: Axes, x: NDArray[np.float64], seen: pd.DataFrame, place: int, label: str) -> None:
+    """The mean with its band; a marker if it is one point."""
+    style: dict[str, Any] = _style(place) | ({"marker": ""} if len(x) > 1 else {"clip_on": False})
+    axes.plot(x, seen["mean"].to_numpy(float), linewidth=1.4, label=label, **style)
+    axes.fill_between(x, seen["low"], seen["high"], color=style["color"], alpha=0.15, linewidth=0)
+
+
+def _vertical(axes: Axes, column: str, title: str) -> None:
+    axes.set_ylabel(title)
+    if column in SHARES:
+        axes.set_ylim(bottom=0)
+    if column in LOGARITHMIC:
+        axes.set_yscale("log", subs=(2, 5))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
 
 
 def _logs(config: Config, layout: Layout, experiment: Experiment) -> list[pd.DataFrame]:
@@ -144,10 +208,6 @@ def _logs(config: Config, layout: Layout, experiment: Experiment) -> list[pd.Dat
             made = command(config, path, [experiment.name])
             raise UserError(f"{path} does not exist; make it first with `{made}`.")
     return [pd.DataFrame(read_numbers(path)) for path in paths]
-
-
-def _flat(logs: Mapping[str, list[pd.DataFrame]]) -> list[pd.DataFrame]:
-    return [log for several in logs.values() for log in several]
 
 
 def _time_unit(seconds: float) -> tuple[str, float]:

@@ -78,10 +78,11 @@ def write_summary(config: Config, layout: Layout, name: str) -> Path:
 
 
 def _sweep(experiment: Experiment, summary: Summary) -> list[list[Any]]:
-    """The header "H" and "<protocol>.<metric>", then a row for each H of the sweep."""
+    """The header "H" and "<protocol>.<metric>", then a row for each H of the sweep; halting has no H."""
     protocols = experiment.recipe.evaluation.protocols
     head = ["H", *(f"{protocol}.{metric}" for protocol in protocols for metric in summary[protocol])]
-    sections = {H: [summary[f"{protocol}_H{H}"] for protocol in protocols] for H in experiment.sweep}
+    fixed = [H for H in experiment.sweep if isinstance(H, int)]
+    sections = {H: [summary[f"{protocol}_H{H}"] for protocol in protocols] for H in fixed}
     return [head, *([H, *(value for part in parts for value in part.values())] for H, parts in sections.items())]
 
 

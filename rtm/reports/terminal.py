@@ -57,7 +57,7 @@ def _rows(sheet: Sheet, styled: bool, stacked: bool = False, room: int | None = 
 
 
 def _heading(column: Column, stacked: bool) -> str:
-    title, arrow = column.title, ARROWS[column.better]
+    title, arrow = plain(column.title), ARROWS[column.better]
     if not stacked:
         return title + arrow
     return title.replace(" ", "\n") + (arrow if " " in title else arrow.replace(" ", "\n"))

@@ -31,6 +31,7 @@ from rtm.core.progress import progress
 from rtm.core.randomness import seed_of
 from rtm.methods.base import Method, Setting
 from rtm.models.drawing import draw
+from rtm.models.layers import relative_change
 from rtm.training.runs import Stopped, listen, log_rows
 
 STOPPED = 75  # exit code of a run that saved itself before its walltime; start it again
@@ -92,10 +93,13 @@ class Run:
         with progress(name, self.total) if leads else _silent() as report:
             began = time.monotonic() - self.seconds
             while self.done < self.total:
+                looks = (self.done + 1) % LOG_EVERY == 0 or self.done + 1 in (1, self.total)
+                before = self.method.styles() if looks else None
                 numbers = self.method.step(self.done)
+                if before is not None:
+                    numbers["w_change"] = relative_change(before, self.method.styles(), 1).median()
                 self.done += 1
                 self._update_ema()
-                looks = self.done % LOG_EVERY == 0 or self.done in (1, self.total)
                 measured = self._watched() if leads else {}
                 if looks or measured:
                     self.seconds = time.monotonic() - began

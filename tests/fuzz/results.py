@@ -25,8 +25,8 @@ from rtm.core.layout import Layout
 from rtm.lineage.receipts import read_receipt
 from rtm.metrics.evaluate import ImageSet, _samples
 from rtm.metrics.features import FeatureSet
+from rtm.metrics.sampling import write_samples
 from rtm.models.drawing import load_generator
-from rtm.models.sampling import write_samples
 from rtm.reports.cells import build
 from rtm.reports.mosaics import read_gallery, samples, slerp
 from rtm.reports.notes import notes

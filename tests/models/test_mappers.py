@@ -1,6 +1,7 @@
 """The mappers against a literal transcription of Algorithm 1, and the paper's parameter counts."""
 
 import copy
+import itertools
 import math
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 import rtm
 from rtm import RTM, MLPMapper
 from rtm.core.errors import UserError
-from rtm.models.layers import compile_part, parameters
+from rtm.models.layers import compile_part, parameters, relative_change
 
 Weights = Mapping[str, Tensor]
 
@@ -273,7 +274,7 @@ def test_lr_mul_scales_an_adam_step_of_rtm_and_nothing_else() -> None:
 
     (w, moved), (w_slow, moved_slow) = step(1.0), step(0.01)
     torch.testing.assert_close(w, w_slow, rtol=1e-3, atol=1e-4)  # weights are drawn in float32
-    torch.testing.assert_close(moved * 0.01, moved_slow)
+    torch.testing.assert_close(moved * 0.01 / math.sqrt(24), moved_slow)  # and equalised: by the fan-in, too
 
 
 @pytest.mark.parametrize(
@@ -299,3 +300,68 @@ def test_package_imports_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="nothing"):
         rtm.nothing  # noqa: B018
+
+
+def halting(tokens: int = 4) -> tuple[RTM, Tensor, float]:
+    """A mapper in float64, latents, and a tolerance at which they need different numbers of steps."""
+    torch.manual_seed(0)
+    mapper, z = RTM(32, tokens, 8, 5, 2).double(), torch.randn(40, 32).double()
+    with torch.no_grad():
+        for weight in mapper.block.parameters():
+            weight.mul_(0.6)  # calmer than at the start, as training makes it
+    states = [state.detach() for state in itertools.islice(mapper.trajectory(z), 12)]
+    changes = [relative_change(a, b, (0, 2)) for a, b in itertools.pairwise(states)]
+    return mapper, z, float(torch.stack(changes)[3:].median())
+
+
+def test_no_tolerance_is_the_whole_recursion_to_the_last_bit() -> None:
+    torch.manual_seed(0)
+    mapper, z = RTM(32, 4, 8, 5, 2), torch.randn(9, 32)
+    with torch.no_grad():
+        assert torch.equal(mapper(z, tolerance=0.0, max_H=13), mapper(z, H=13))
+        assert torch.equal(mapper(z, tolerance=0.0), mapper(z))
+    assert mapper.settle(z, 0.0, 13)[1].tolist() == [13] * 9
+
+
+def test_samples_that_leave_the_batch_are_those_that_a_mask_would_stop() -> None:
+    mapper, z, tolerance = halting()
+    w, steps = mapper.settle(z, tolerance, 12)
+    assert len(steps.unique()) > 3 and steps.max() == 12 and w.shape == (40, 32)
+    before, stopped = mapper.initial_h.expand(4, 40, 8), torch.zeros(40, dtype=torch.bool)
+    expected, counted = torch.zeros(4, 40, 8).double(), torch.zeros(40, dtype=torch.int64)
+    for step, state in enumerate(itertools.islice(mapper.trajectory(z), 12), 1):
+        moved = (state - before).square().sum((0, 2)).sqrt() / state.square().sum((0, 2)).sqrt()
+        expected[:, ~stopped], counted[~stopped] = state.detach()[:, ~stopped], step
+        stopped |= moved < tolerance
+        before = state
+    assert torch.equal(steps, counted)
+    torch.testing.assert_close(w, mapper.read(expected).detach(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(mapper(z, tolerance=tolerance, max_H=12), w)
+
+
+def test_steps_do_not_depend_on_the_rest_of_the_batch() -> None:
+    mapper, z, tolerance = halting()
+    w, steps = mapper.settle(z, tolerance, 12)
+    alone = [mapper.settle(one[None], tolerance, 12) for one in z]
+    assert [int(count) for _, count in alone] == steps.tolist()
+    torch.testing.assert_close(torch.cat([one for one, _ in alone]), w, rtol=0, atol=1e-12)
+    for H in steps.unique():  # and each sample's w is that of its own H
+        torch.testing.assert_close(w[steps == H], mapper(z, H=int(H))[steps == H].detach(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(mapper(z, H=steps), w)
+
+
+def test_the_residual_is_one_more_step() -> None:
+    mapper, z, _ = halting()
+    w, moved = mapper.residual(z)
+    torch.testing.assert_close(w, mapper(z))
+    with torch.no_grad():
+        last, further = itertools.islice(mapper.trajectory(z), 4, 6)  # steps H and H + 1
+        torch.testing.assert_close(moved.detach(), (further - last).square().mean((0, 2)))
+    moved.mean().backward()
+    gradient = mapper.block.layers[0].mix_channels.down.weight.grad  # type: ignore[union-attr]
+    assert isinstance(gradient, Tensor) and gradient.any()
+
+
+def test_halting_asks_for_a_step() -> None:
+    with pytest.raises(UserError, match="max_H is 0"):
+        RTM(16, 2, 8, 3, 1).settle(torch.randn(2, 16), 0.1, 0)

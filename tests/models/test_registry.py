@@ -9,7 +9,7 @@ from support import own_classes, smoke_workspace
 from rtm.config import Config
 from rtm.core.errors import UserError
 from rtm.metrics.latency import measure_latency
-from rtm.models.sampling import write_samples
+from rtm.metrics.sampling import write_samples
 from rtm.pipeline.graph import jobs
 
 MODULE = """

@@ -1,5 +1,6 @@
 """Figures hold the right images and numbers in the right places, with the same bytes each time."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,22 +154,51 @@ def test_a_sweep_shows_the_summary(demo: Layout) -> None:
         assert (high - low) / 2 == pytest.approx(0.05), metric  # seeds at 0.45, 0.5, 0.55
 
 
-def test_curves_show_every_seed_and_their_mean(demo: Layout) -> None:
+def test_curves_show_the_mean_and_the_range_of_the_seeds(demo: Layout) -> None:
     canvas = Canvas()
     plots.curves(canvas, DEMO, demo, DEMO.figures["fig_digits_curves"], {"digits_rtm": "RTM"})
-    loss, share = canvas.axes
-    assert len(loss.lines) == len(share.lines) == 4
-    assert np.asarray(loss.lines[-1].get_ydata())[-1] == pytest.approx(2 / 10 + 0.01)  # seeds add 0, 0.01, 0.02
+    loss, share, loss_in_time, _ = canvas.axes
+    (line,), (band,) = loss.lines, loss.collections
+    assert np.asarray(line.get_xdata())[-1] == 100 and loss.get_xlabel() == "steps"
+    assert np.asarray(line.get_ydata())[-1] == pytest.approx(2 / 10 + 0.01)  # seeds add 0, 0.01, 0.02
+    border = np.asarray(band.get_paths()[0].vertices)
+    last = border[border[:, 0] == 100, 1]
+    assert (last.min(), last.max()) == pytest.approx((0.2, 0.22))
     assert share.get_ylabel() == "rejected share of the pool"
+    assert np.asarray(loss_in_time.lines[0].get_xdata())[-1] == pytest.approx(30)
+    assert loss_in_time.get_ylim() == loss.get_ylim()
 
 
-def test_progress_shows_what_was_measured_on_the_way(demo: Layout) -> None:
+def test_a_fast_seed_does_not_cut_the_others(tmp_path: Path) -> None:
+    """One seed takes 10 seconds and the others 90: the line ends with the mean of the last step, at the mean time."""
+    layout, seconds = Layout(tmp_path, tmp_path), {0: 10, 1: 90, 2: 90}
+    for seed, last in seconds.items():
+        rows = [f"{step},{last * step / 100},{500 - 4 * step + seed},0.5,0.5" for step in range(10, 101, 10)]
+        write_text(layout.curve("digits_rtm", seed), "step,seconds,fid,precision,recall\n" + "\n".join(rows) + "\n")
     canvas = Canvas()
-    plots.progress(canvas, DEMO, demo, DEMO.figures["fig_digits_progress"], {"digits_rtm": "RTM"})
-    assert [axes.get_ylabel() for axes in canvas.axes] == ["FID", "precision", "recall"]
-    fid = canvas.axes[0].lines[0]  # the first seed
+    plots.progress(canvas, DEMO, layout, DEMO.figures["fig_digits_progress"], {"digits_rtm": "RTM"})
+    over_steps, over_time = (np.asarray(canvas.axes[place].lines[0].get_xydata())[-1] for place in (0, 3))
+    assert over_steps == pytest.approx([100, 101]) and over_time == pytest.approx([190 / 3, 101])
+
+
+def test_mappers_share_a_panel_and_batches_that_differ_an_axis_of_images(demo: Layout) -> None:
+    names = {"digits_mlp8": "MLP", "digits_rtm": "RTM"}
+    canvas = Canvas()
+    plots.progress(canvas, DEMO, demo, DEMO.figures["fig_digits_progress"], names)
+    assert [axes.get_ylabel() for axes in canvas.axes] == ["FID", "precision", "recall"] * 2
+    assert all(len(axes.lines) == 2 for axes in canvas.axes)
+    fid = canvas.axes[0].lines[0]
     assert list(np.asarray(fid.get_ydata())) == pytest.approx([4, 2, 4 / 3, 1], abs=1e-3)
-    assert list(np.asarray(fid.get_xdata())) == pytest.approx([7.5, 15, 22.5, 30])
+    assert list(np.asarray(fid.get_xdata())) == [25, 50, 75, 100]
+    twice = DEMO.experiment("digits_rtm").recipe.training.batch * 2
+    other = replace(DEMO, experiments=dict(DEMO.experiments))
+    rtm = other.experiments["digits_rtm"]
+    training = rtm.recipe.training.model_copy(update={"batch": twice})
+    other.experiments["digits_rtm"] = replace(rtm, recipe=rtm.recipe.model_copy(update={"training": training}))
+    canvas = Canvas()
+    plots.progress(canvas, other, demo, DEMO.figures["fig_digits_progress"], names)
+    first, second = (np.asarray(line.get_xdata())[-1] for line in canvas.axes[0].lines)
+    assert canvas.axes[0].get_xlabel() == "images seen" and second == 2 * first == 100 * twice
 
 
 def test_the_rejected_share_goes_by_rounds(demo: Layout) -> None:

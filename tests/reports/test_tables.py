@@ -20,7 +20,7 @@ from rtm.core.errors import UserError
 from rtm.core.files import read_json, write_json
 from rtm.core.layout import Layout
 from rtm.reports import latex
-from rtm.reports.cells import Cell, build
+from rtm.reports.cells import Cell, Line, build
 from rtm.reports.chain import Chains
 from rtm.reports.figures import render_figure
 from rtm.reports.html import reported
@@ -94,15 +94,24 @@ def notation(cell: str) -> str:
     return re.sub(r"\\underline\{(.*)\}", r"_\1_", re.sub(r"\\textbf\{(.*)\}", r"**\1**", text))
 
 
+ADDED = ("steps", "z_change", "flips")  # columns that the paper's sweep over H does not have
+
+
+def added(line: Line) -> bool:
+    return any((cell.part.variant or "").startswith("halt") for cell in line.cells)
+
+
 @pytest.mark.parametrize("name", printed())
 def test_the_papers_numbers_give_the_papers_table(reproduced: Layout, name: str) -> None:
     """Every figure with its bold and underline, except for the mistakes listed above."""
     expected = printed()[name]
     sheet = build(PAPER, reproduced, name)
     actual = rendered(reproduced, name, len(sheet.table.columns))
-    assert len(actual) == len(expected) == len(sheet.lines)
-    for line, theirs, ours in zip(sheet.lines, expected, actual, strict=True):
-        for column, paper, here in zip(sheet.table.columns, theirs, ours, strict=True):
+    assert len(actual) == len(sheet.lines)
+    ours = [(line, row) for line, row in zip(sheet.lines, actual, strict=True) if not added(line)]
+    for (line, row), theirs in zip(ours, expected, strict=True):
+        columns = [column for column in sheet.table.columns if column.metric not in ADDED]
+        for column, paper, here in zip(columns, theirs, row, strict=False):  # what we add stands on the right
             if (name, line.id, column.id) in SLIPS:
                 assert paper.startswith("**")
                 paper = paper.strip("*")
@@ -115,8 +124,8 @@ def test_the_papers_numbers_give_the_papers_table(reproduced: Layout, name: str)
 @pytest.mark.parametrize("name", printed())
 def test_beside_ours_the_papers_numbers_are_as_it_prints_them(reproduced: Layout, name: str) -> None:
     sheet = build(PAPER, reproduced, name)
-    for line, row in zip(sheet.lines, printed()[name], strict=True):
-        for column, cell, paper in zip(sheet.table.columns, line.cells, row, strict=True):
+    for line, row in zip([line for line in sheet.lines if not added(line)], printed()[name], strict=True):
+        for column, cell, paper in zip(sheet.table.columns, line.cells, row, strict=False):
             if cell.part.paper and cell.paper is not None:
                 assert reported(cell, column, sheet) == paper.strip("*_"), f"{name}: {line.id}, {column.id}"
 

@@ -160,7 +160,7 @@ def test_code_counts_by_content(repository: Repository) -> None:
 
 def test_branches_that_accept_refactorings_merge(repository: Repository) -> None:
     """No conflict, and nothing is stale: each accepted definitions, and signed no receipt anew."""
-    changes = {"mine": ("rtm/models/mappers.py", "return 1 + 0"), "theirs": ("rtm/models/sampling.py", "return 2 - 1")}
+    changes = {"mine": ("rtm/models/mappers.py", "return 1 + 0"), "theirs": ("rtm/metrics/sampling.py", "return 2 - 1")}
     for branch, (path, text) in changes.items():
         repository.run("git", "checkout", "-q", "-b", branch, "main")
         edit(repository.folder / path, "return 1", text)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtm.config import Config
+from rtm.config.experiments import Recursive
 from rtm.core.files import write_json, write_text
 from rtm.core.layout import Layout
 from rtm.reports.summary import write_summary
@@ -18,6 +19,12 @@ def write_results(config: Config, layout: Layout, name: str, sections: Sections,
     experiment = config.experiment(name)
     offsets = np.linspace(-spread, spread, len(experiment.seeds)) if len(experiment.seeds) > 1 else [0.0]
     default = dict.fromkeys(("fid", "is", "is_std", "precision", "recall", "density", "coverage"), 0.5)
+    recursive = isinstance(experiment.mapper, Recursive)
+    if recursive:
+        moved = ("z_change", "z_tail", "w_change", "flips", "feature_change")
+        default |= dict.fromkeys(("steps", *moved, "rounding", "rounding_tail"), 0.5)
+    curve = {share: [0.5 / step for step in range(1, 16)] for share in ("p10", "median", "p90", "p99")}
+    refinement = {"refinement": {"z": curve, "w": curve}} if recursive else {}
     for protocol in experiment.recipe.evaluation.protocols:
         for seed, offset in zip(experiment.seeds, offsets, strict=True):
             metrics = {}
@@ -26,8 +33,10 @@ def write_results(config: Config, layout: Layout, name: str, sections: Sections,
                 given = default | dict(sections.get(section, {}))
                 metrics[variant] = {metric: value * (1 + float(offset)) for metric, value in given.items()}
             file = {"experiment": name, "protocol": protocol, "seed": seed, "samples": 10, "metrics": metrics}
-            write_json(layout.metrics(name, protocol, seed), file | {"provenance": {"checkpoint": f"{name}-{seed}"}})
-    sweep = {f"H{H}": sections.get(f"latency_H{H}", {}).get("time_ms", 1.0) for H in experiment.sweep}
+            file |= refinement | {"provenance": {"checkpoint": f"{name}-{seed}"}}
+            write_json(layout.metrics(name, protocol, seed), file)
+    swept = experiment.variants[1:]
+    sweep = {variant: sections.get(f"latency_{variant}", {}).get("time_ms", 1.0) for variant in swept}
     latency = {"time_ms": 1.0, "mapper_parameters": 1000.0} | dict(sections.get("latency", {}))
     write_json(layout.latency(name), {"experiment": name, "batch": 1, "device": "cpu", "sweep": sweep, **latency})
     write_summary(config, layout, name)

@@ -34,7 +34,7 @@ STUBS = {  # module: what its code stands on, and the functions that the pipelin
     "training/monitor": ("", ["looks", "selection"]),
     "methods/imle/method": ("from rtm.models.mappers import refine\n", ["ImleMethod"]),
     "methods/stylegan2/method": ("", ["StyleGAN2Method"]),
-    "models/sampling": ("", ["write_samples"]),
+    "metrics/sampling": ("", ["write_samples"]),
     "metrics/latency": ("", ["measure_latency"]),
     "metrics/gallery": ("", ["write_gallery"]),
     "models/digits": ("", ["train_digit_classifier"]),

@@ -24,10 +24,10 @@ from rtm.core import distributed
 from rtm.core.errors import UserError
 from rtm.core.files import append, checkpoint_metadata, sealed, unsealed
 from rtm.methods.registry import build_method
+from rtm.metrics import sampling
 from rtm.metrics.latency import measure_latency
-from rtm.models import sampling
+from rtm.metrics.sampling import write_samples
 from rtm.models.drawing import draw, load_generator
-from rtm.models.sampling import write_samples
 from rtm.pipeline.devices import check_devices
 from rtm.training.loop import Run, Watch
 from rtm.training.runs import Stopped
@@ -291,7 +291,7 @@ import json, sys
 from support import smoke_workspace
 from pathlib import Path
 from rtm.core import distributed
-from rtm.models import sampling
+from rtm.metrics import sampling
 distributed.start(use_gpu=False)
 experiment = smoke_workspace.experiment("shells_imle_rtm", json.loads(sys.argv[2]), epochs=4, save_every=5)
 run = smoke_workspace.run(Path(sys.argv[1]), experiment, "parallel")

@@ -4,7 +4,7 @@ Latent j of pool r is number r * m + j of one endless sequence that depends on t
 remembered as one integer for each image.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -88,10 +88,12 @@ class ImleMethod(Method):
     def _losses(self, index: Tensor) -> Tensor:
         """LPIPS + 0.1 MSE between each image and what its latent gives (Eq. 1)."""
         real, here = self.setting.images.batch(index, self.setting.device), sent(index, self.setting.device)
-        fake = self._generated(self.z[here], noise_of(self.seed("pool"), self.latent[here]))
+        noise = noise_of(self.seed("pool"), self.latent[here])
+        fake, moved = self._generated(self.z[here], noise, self.imle.fixed_point > 0)
         with torch.no_grad():
             target = self.maps(real)
-        return distance(self.maps(fake), target) + self.imle.mse * (fake - real).square().mean((1, 2, 3))
+        pixels = self.imle.mse * (fake - real).square().mean((1, 2, 3))
+        return distance(self.maps(fake), target) + pixels + self.imle.fixed_point * moved
 
     def _start_epoch(self, epoch: int) -> None:
         """Match anew what is due: everything every `refresh` epochs or, with AdaIMLE's thresholds, what is learned."""
@@ -139,14 +141,17 @@ class ImleMethod(Method):
         """A chunk of the pool as images."""
         index = torch.arange(first, first + self.imle.chunk, device=self.setting.device)
         z = latents(self.seed("pool"), index, self.setting.experiment.recipe.dim)
-        return self._generated(z, noise_of(self.seed("pool"), index))
+        return self._generated(z, noise_of(self.seed("pool"), index))[0]
 
-    def _generated(self, z: Tensor, noise: Noise) -> Tensor:
-        """Images in float32, by a decoder in the recipe's precision."""
+    def _generated(self, z: Tensor, noise: Noise, residual: bool = False) -> tuple[Tensor, Tensor | float]:
+        """Images in float32, by a decoder in the recipe's precision; how far each state is from a fixed point."""
         reduced = self.training.precision == "bfloat16"
         with torch.autocast(self.setting.device.type, torch.bfloat16, enabled=reduced):
+            if residual:
+                w, moved = cast(Any, self.generator.mapper).residual(z)
+                return self.generator.decode(w, noise).float(), moved
             images: Tensor = self.generator(z, noise=noise)
-        return images.float()
+        return images.float(), 0.0
 
     def _place_latents(self) -> None:
         """The latent of each image, moved a little so that none is learned by heart."""

@@ -3,7 +3,8 @@
 Karras et al., "Training Generative Adversarial Networks with Limited Data", 2020, App. B ("ADA" below).
 Every transformation happens to a sample with probability p. Its random numbers depend on the seed and the sample's
 index alone, so they are the same for any number of processes. Matrices of places lead from the output to the input:
-(x, y, 1) in pixels from the centre of the image, inverses of the paper's steps multiplied in the paper's order.
+(x, y, 1) in pixels from the centre of the image, inverses of the paper's steps multiplied in the paper's order. As in
+the paper, one matrix leads all the way back to the original: what a shift uncovers is not mirrored a second time.
 """
 
 import math
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 
 from rtm.core.randomness import normal
 from rtm.models.layers import full_precision
-from rtm.models.stylegan2.layers import fir, upfirdn
 
 # The wavelet filter of least asymmetry with six vanishing moments (Daubechies, 1992): orthogonal to its even shifts.
 SYM6 = (
@@ -109,13 +109,13 @@ def colours(on: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
     return matrix(rows, like=luma) * (contrast / 3)[:, None, None], brightness
 
 
-def look(images: Tensor, places: Tensor, along: Tensor, size: int, mode: str) -> Tensor:
-    """The images at `places` @ (x, y, 1) for all x, y of `along`; beyond the edge the image is mirrored. `size` is
-    that of the image in pixels, however finely `images` samples it."""
+def look(images: Tensor, places: Tensor, along: Tensor, size: int, mode: str, beyond: str) -> Tensor:
+    """The images at `places` @ (x, y, 1) for all x, y of `along`. `size` is that of the image in pixels, however finely
+    `images` samples it; `beyond` is what lies around it."""
     y, x = torch.meshgrid(along, along, indexing="ij")
     points = torch.stack([x, y, torch.ones_like(x)], dim=-1) @ places[:, None, :2].mT
     grid = (points * (2 / (size - 1))).to(images.dtype)  # (batch, n, n, 2), -1 and 1 at the outermost pixels
-    return F.grid_sample(images, grid, mode=mode, padding_mode="reflection", align_corners=True)
+    return F.grid_sample(images, grid, mode=mode, padding_mode=beyond, align_corners=True)
 
 
 class Augment(nn.Module):
@@ -125,7 +125,7 @@ class Augment(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("wavelet", fir(SYM6), persistent=False)
+        self.register_buffer("wavelet", torch.tensor([[[SYM6]]]) / math.sqrt(2), persistent=False)  # of sum 1
 
     def forward(self, images: Tensor, p: float | Tensor, seed: int, index: Tensor) -> Tensor:
         sizes = [BLIT, GEOMETRY, COLOUR, BLIT_DRAWS, GEOMETRY_DRAWS, COLOUR_DRAWS]
@@ -134,8 +134,10 @@ class Augment(nn.Module):
             chances = p, self._geometry_chances(p, images), p
             on = [uniform(gate) < chance for gate, chance in zip(gates, chances, strict=True)]
             size = images.shape[-1]
-            images = self.blit(images, blit_places(on[0], blit, size), on[0].any(1))
-            images = self.warp(images, geometry_places(on[1], geometry, size), on[1].any(1))
+            places = blit_places(on[0], blit, size)
+            copied = self.blit(images, places, on[0].any(1))
+            places = places @ geometry_places(on[1], geometry, size)
+            images = _where(on[1].any(1), self.warp(images, places), copied)
             return self.recolour(images, *colours(on[2], colour), on[2].any(1))
 
     @staticmethod
@@ -150,18 +152,26 @@ class Augment(nn.Module):
         """Pixels copied as they are."""
         size = images.shape[-1]
         along = torch.arange(size, device=images.device) - (size - 1) / 2
-        return _where(changed, look(images, places, along, size, "nearest"), images)
+        return _where(changed, look(images, places, along, size, "nearest", "reflection"), images)
 
-    def warp(self, images: Tensor, places: Tensor, changed: Tensor) -> Tensor:
+    def warp(self, images: Tensor, places: Tensor) -> Tensor:
         """Resampling at twice the resolution, between the wavelet filter and its mirror image (ADA App. B.2). The
-        finer image has a sample at each pixel and one between neighbours; what is looked up of it reaches as far
-        over the edges as the second filter does."""
-        size = images.shape[-1]
-        padded = F.pad(images, (MARGIN,) * 4, mode="reflect")
-        fine = upfirdn(padded, 4 * self.wavelet, up=2)[:, :, : 2 * size - 1, : 2 * size - 1]
-        along = (torch.arange(2 * size + len(SYM6) - 2, device=images.device) - CENTRE) / 2 - (size - 1) / 2
-        seen = look(fine, places, along, size, "bilinear")
-        return _where(changed, upfirdn(seen, self.wavelet.flip(0, 1), down=2), images)
+        image is first padded with its reflection, as far as the places reach and a reflection goes. The finer image
+        has a sample at each pixel and one between neighbours; what is looked up of it reaches as far over the edges
+        as the second filter does."""
+        size, half = images.shape[-1], (images.shape[-1] - 1) / 2
+        reach = (half + MARGIN) * places[:, :2, :2].abs().sum(2) + places[:, :2, 2].abs()
+        margin = min(math.ceil(float(reach.max()) - half) + MARGIN + 1, size - 1)
+        wide, taps = size + 2 * margin, self.wavelet.to(images.dtype)
+        fine = F.pad(images, (margin,) * 4, mode="reflect").flatten(0, 1)[:, None]
+        for _ in "xy":
+            fine = F.conv_transpose2d(fine, 2 * taps, stride=(1, 2), padding=(0, CENTRE))[..., :-1].mT
+        along = (torch.arange(2 * size + len(SYM6) - 2, device=images.device) - CENTRE) / 2 - half
+        seen = look(fine.view(*images.shape[:2], 2 * wide - 1, -1), places, along, wide, "bilinear", "zeros")
+        seen = seen.flatten(0, 1)[:, None]
+        for _ in "xy":
+            seen = F.conv2d(seen, taps, stride=(1, 2)).mT
+        return seen.view_as(images)
 
     @staticmethod
     def recolour(images: Tensor, matrices: Tensor, brightness: Tensor, changed: Tensor) -> Tensor:

@@ -37,8 +37,9 @@ def path_penalty(lengths: Tensor, target: Tensor) -> Tensor:
 
 
 def path_target(target: Tensor, mean_length: Tensor, steps: float = 1.0, decay: float = 0.99) -> Tensor:
-    """The running mean a, moved towards the mean length of this step, or of a part of it."""
-    return target.lerp(mean_length.detach(), 1 - decay**steps)
+    """The running mean a, moved towards the mean length of this step, or of a part of it; the gradient goes through
+    it, as in StyleGAN2's own code."""
+    return target.lerp(mean_length, 1 - decay**steps)
 
 
 def lazy_adam(

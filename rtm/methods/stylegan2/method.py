@@ -109,8 +109,11 @@ class StyleGAN2Method(Method):
             images = self.generator.synthesis(ws, noise)
             y = normal(self.seed("path projection"), number, images[0].numel()).view_as(images)
             lengths = losses.path_lengths(images, ws, y)
-        self.path_mean = losses.path_target(self.path_mean, distributed.mean(lengths.detach().mean()), self.part)
-        return losses.path_penalty(lengths, self.path_mean) * self.gan.path_length * self.gan.path_every
+        mean = lengths.mean()
+        mean = mean + distributed.mean(mean.detach()) - mean.detach()  # of all processes, the gradient of this one's
+        target = losses.path_target(self.path_mean, mean, self.part)
+        self.path_mean = target.detach()
+        return losses.path_penalty(lengths, target) * self.gan.path_length * self.gan.path_every
 
     def _discriminator_loss(self, pairs: Tensor) -> Tensor:
         number, reals, real_labels = self._reals(pairs)

@@ -160,12 +160,12 @@ class StyleGenerator(nn.Module):
         z: Tensor,
         labels: Tensor | None = None,
         noise: Noise | None = None,
-        H: int | None = None,
         truncation: float = 1.0,  # psi: 1 leaves w as it is, 0 gives the mean image
         mixing: tuple[Tensor, Tensor] | None = None,  # (z2, crossover), see `StyleMapping.styles`
+        **depth: float | Tensor,  # of a recursive mapper: H, or tolerance and max_H
     ) -> Tensor:
-        w, mapping = self.mapping.map(z, labels, H), self.mapping
-        ws = mapping.styles(w, None if mixing is None else (mapping.map(mixing[0], labels, H), mixing[1]))
+        w, mapping = self.mapping.map(z, labels, **depth), self.mapping
+        ws = mapping.styles(w, None if mixing is None else (mapping.map(mixing[0], labels, **depth), mixing[1]))
         return cast(Tensor, self.synthesis(mapping.truncate(ws, truncation), noise))
 
     def compile_parts(self) -> None:

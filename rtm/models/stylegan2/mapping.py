@@ -1,12 +1,13 @@
 """What StyleGAN2 puts around a mapper: labels, the running mean of w, one style for each layer, truncation."""
 
 import math
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rtm.config.classes import imported
 from rtm.core.errors import UserError
 from rtm.models.layers import Linear, full_precision, pixel_norm
 
@@ -26,10 +27,10 @@ class LabelEmbedding(nn.Module):
 
 
 class StyleMapping(nn.Module):
-    """Any mapper in a StyleGAN: ours, or a foreign one by `generator.mapping = StyleMapping(RTM(...), num_ws)`.
+    """Any mapper in a StyleGAN: ours, or one of others by `G.mapping = StyleMapping.rtm(...)` (docs/foreign.md).
 
     It takes StyleGAN's call, (z, c, truncation_psi, ...) -> ws (batch, num_ws, dim). With labels the mapper sees
-    PixelNorm(z) beside PixelNorm(embedding of c): build it with in_dim = 2 * dim then.
+    PixelNorm(z) beside PixelNorm(embedding of c): build it with in_dim = z_dim + dim then.
     """
 
     w_avg: Tensor  # the running mean of w, which truncation needs
@@ -41,14 +42,26 @@ class StyleMapping(nn.Module):
         c_dim: int = 0,  # classes; 0: unconditional
         w_avg_beta: float = 0.998,  # decay of the running mean
         dim: int | None = None,  # of w, where the mapper has no attribute of this name
+        ignore_labels: bool = False,  # labels that an unconditional mapping is called with; otherwise they are refused
     ) -> None:
         super().__init__()
+        self.ignore_labels = ignore_labels
         self.mapper, self.num_ws, self.c_dim, self.w_avg_beta = mapper, num_ws, c_dim, w_avg_beta
         self.w_dim = cast(int, mapper.dim) if dim is None else dim
         if c_dim and getattr(mapper, "in_dim", math.inf) <= self.w_dim:
             raise UserError(f"A mapper with labels takes z and their embedding; build it with in_dim={2 * self.w_dim}.")
         self.embedding = LabelEmbedding(c_dim, self.w_dim) if c_dim else None
         self.register_buffer("w_avg", torch.zeros(self.w_dim))
+
+    @classmethod
+    def rtm(
+        cls, z_dim: int, c_dim: int, w_dim: int, num_ws: int, ignore_labels: bool = False, **options: Any
+    ) -> "StyleMapping":
+        """RTM by the arguments of a StyleGAN's own mapping network and with its multiplier of the learning rate, since
+        all of such a generator is trained at one rate; `options` are those of `RTM`."""
+        given = {"tokens": None, "width": 128, "H": 16, "L": 1, "lr_mul": 0.01, **options}
+        mapper = imported("rtm.models.mappers:RTM")(w_dim, in_dim=z_dim + (w_dim if c_dim else 0), **given)
+        return cls(mapper, num_ws, c_dim, ignore_labels=ignore_labels)
 
     def forward(
         self,
@@ -64,15 +77,14 @@ class StyleMapping(nn.Module):
             self.track(w.detach())
         return self.truncate(self.styles(w), truncation_psi, truncation_cutoff).contiguous()  # others write into it
 
-    def map(self, z: Tensor, c: Tensor | None = None, H: int | None = None) -> Tensor:
-        """z to w; `H` overrides the refinement steps of a recursive mapper."""
+    def map(self, z: Tensor, c: Tensor | None = None, **depth: float | Tensor) -> Tensor:
+        """z to w; `depth` are a recursive mapper's H, or tolerance and max_H."""
         with full_precision(z):
-            z = self._conditioned(z, c)
-            return cast(Tensor, self.mapper(z) if H is None else self.mapper(z, H=H))
+            return cast(Tensor, self.mapper(self.conditioned(z, c), **depth))
 
-    def _conditioned(self, z: Tensor, c: Tensor | None) -> Tensor:
+    def conditioned(self, z: Tensor, c: Tensor | None) -> Tensor:
         if self.embedding is None:
-            if c is not None and c.numel():
+            if c is not None and c.numel() and not self.ignore_labels:
                 raise UserError("This mapping would ignore its labels; build it with c_dim, the number of classes.")
             return z
         if c is None:

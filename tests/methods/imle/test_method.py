@@ -20,6 +20,7 @@ from rtm.methods.imle.matching import gap
 from rtm.methods.imle.method import ImleMethod
 from rtm.methods.imle.perceptual import LPIPS, Embedding, distance
 from rtm.models.drawing import latents
+from rtm.models.mappers import RTM
 
 
 def method(folder: Path, name: str = "shells_imle_rtm", **imle: object) -> ImleMethod:
@@ -216,3 +217,21 @@ def test_smaller_pieces_and_shorter_numbers_train_alike(tmp_path: Path, changes:
     losses = [[float(imle.step(step)["loss"]) for step in range(3)] for imle in (plain, other)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5 if "accumulate" in changes else 2e-2)
     assert "precision" not in changes or losses[0] != losses[1]
+
+
+def test_the_fixed_point_term_is_added_to_every_loss(tmp_path: Path) -> None:
+    plain, held = method(tmp_path), method(tmp_path, fixed_point=2.0)
+    index = torch.arange(5)
+    for each in (plain, held):
+        each._start_epoch(0)
+    assert torch.equal(plain.z, held.z)  # the pool is decoded at H, as before
+    mapper = held.generator.mapper
+    assert isinstance(mapper, RTM)
+    _, moved = mapper.residual(held.z[index])
+    torch.testing.assert_close(held._losses(index), plain._losses(index) + 2 * moved)
+    before = [parameter.detach().clone() for parameter in mapper.parameters()]
+    held.step(0)
+    plain.step(0)
+    now, other = (list(each.generator.mapper.parameters()) for each in (held, plain))
+    assert all(torch.equal(a, b) for a, b in zip(before, method(tmp_path).generator.mapper.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(now, other, strict=True))

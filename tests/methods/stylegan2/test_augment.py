@@ -144,30 +144,26 @@ def test_the_wavelet_filter() -> None:
     assert round((np.arange(12) * h).sum() / h.sum()) == ada.CENTRE
 
 
-def mirrored(x: float, last: int) -> float:
-    x = abs(x) % (2 * last)
-    return min(x, 2 * last - x)
-
-
 def slow_warp(image: Matrix, places: Matrix) -> Matrix:
-    """One channel in float64: both filters as matrices, the lookup as loops."""
-    size = len(image)
-    fine = np.zeros((2 * size - 1, size))
-    for n in range(2 * size - 1):
-        for k in range(-4, size + 4):
-            if 0 <= n - 2 * k + 5 < 12:
-                fine[n, int(mirrored(k, size - 1))] += math.sqrt(2) * SYM6[n - 2 * k + 5]
-    source, last = fine @ image @ fine.T, 2 * size - 2
+    """One channel by the steps of ADA App. B in float64: pad by reflection as far as that is possible, filter at twice
+    the resolution, look up with loops (zero outside of what was padded), filter back."""
+    size, last, half = len(image), len(image) - 1, (len(image) - 1) / 2
+    order = [*range(last, 0, -1), *range(size), *range(last - 1, -1, -1)]
+    upwards = np.zeros((2 * len(order), len(order)))
+    for k in range(len(order)):
+        for tap in range(12):
+            if 0 <= 2 * k - 5 + tap < len(upwards):
+                upwards[2 * k - 5 + tap, k] = math.sqrt(2) * SYM6[tap]
+    fine = upwards @ image[order][:, order] @ upwards.T
+    fine = np.pad(fine, 1)  # zeros to interpolate with
     seen = np.zeros((2 * size + 10, 2 * size + 10))
-    half = (size - 1) / 2
     for i in range(len(seen)):
         for j in range(len(seen)):
             x, y, _ = places @ np.array([(j - 5) / 2 - half, (i - 5) / 2 - half, 1])
-            x, y = mirrored(2 * (x + half), last), mirrored(2 * (y + half), last)
-            left, top = min(int(x), last - 1), min(int(y), last - 1)
-            a, b = x - left, y - top
-            upper = (1 - a) * source[top, left] + a * source[top, left + 1]
-            lower = (1 - a) * source[top + 1, left] + a * source[top + 1, left + 1]
+            x, y = (min(max(2 * (at + half + last) + 1, 0), len(fine) - 1.001) for at in (x, y))
+            left, top, a, b = int(x), int(y), x % 1, y % 1
+            upper = (1 - a) * fine[top, left] + a * fine[top, left + 1]
+            lower = (1 - a) * fine[top + 1, left] + a * fine[top + 1, left + 1]
             seen[i, j] = (1 - b) * upper + b * lower
     coarse = np.zeros((size, 2 * size + 10))
     for k in range(size):
@@ -178,19 +174,51 @@ def slow_warp(image: Matrix, places: Matrix) -> Matrix:
 def test_warp_against_matrices_and_loops() -> None:
     images = pictures(4).double()
     places = geometry_places(torch.ones(4, 5, dtype=torch.bool), torch.randn(4, 6), SIZE)
-    warped = Augment().double().warp(images, places, every(4))
+    warped = Augment().double().warp(images, places)
     for sample in range(4):
         for channel in range(3):
             expected = slow_warp(images[sample, channel].numpy(), places[sample].double().numpy())
             np.testing.assert_allclose(warped[sample, channel], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("p", [0.2, 0.6, 1.0])
+def test_blits_and_geometry_are_one_transform_of_the_padded_original(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the paper has it: the product of all steps leads to the original, whatever a shift has uncovered before."""
+    steps: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def remember(name: str) -> None:
+        places_of = getattr(ada, name)
+
+        def remembered(on: Tensor, draws: Tensor, size: int) -> Tensor:
+            steps[name] = on.any(1), places_of(on, draws, size)
+            return steps[name][1]
+
+        monkeypatch.setattr(ada, name, remembered)
+
+    remember("blit_places")
+    remember("geometry_places")
+    monkeypatch.setattr(ada, "colours", lambda on, _: (torch.eye(3).expand(len(on), 3, 3), torch.zeros(len(on))))
+    images = F.interpolate(pictures(32, 5), size=SIZE, mode="bicubic")
+    out = Augment()(images, p, 11, torch.arange(32))
+    (_, blit), (warped, geometry) = steps["blit_places"], steps["geometry_places"]
+    off = 0
+    for sample in range(32):
+        if warped[sample]:
+            places = blit[sample].double().numpy() @ geometry[sample].double().numpy()
+            expected = slow_warp(images[sample, 0].double().numpy(), places)
+            off += (np.abs(out[sample, 0].numpy() - expected) > 0.1).sum()
+        else:
+            copied = Augment.blit(images[sample : sample + 1], blit[sample : sample + 1], every(1))
+            assert torch.equal(out[sample : sample + 1], copied)
+    assert warped.any() and off <= 0.001 * 32 * SIZE**2  # pixels at the limit of the padding
+
+
 def test_warp_of_single_transformations() -> None:
     """Nothing, and shifts by whole pixels, are exact inside; turns and zooms are right on what is smooth."""
     augment, images, inside = Augment(), pictures(1, 32), slice(8, -8)
-    same = augment.warp(images, scale(numbers(1.0), numbers(1.0)), every(1))
+    same = augment.warp(images, scale(numbers(1.0), numbers(1.0)))
     torch.testing.assert_close(same[..., inside, inside], images[..., inside, inside], rtol=0, atol=1e-5)
-    shifted = augment.warp(images, translate(numbers(3.0), numbers(-2.0)), every(1))
+    shifted = augment.warp(images, translate(numbers(3.0), numbers(-2.0)))
     torch.testing.assert_close(shifted[..., inside, inside], images.roll((2, -3), (2, 3))[..., inside, inside])
     y, x = torch.meshgrid(torch.arange(32) - 15.5, torch.arange(32) - 15.5, indexing="ij")
 
@@ -206,7 +234,7 @@ def test_warp_of_single_transformations() -> None:
         "zoom": (scale(numbers(0.8), numbers(0.8)), wave(0.8 * x, 0.8 * y)),
     }
     for name, (places, expected) in cases.items():
-        difference = (augment.warp(wave(x, y), places, every(1)) - expected)[..., inside, inside].abs().max().item()
+        difference = (augment.warp(wave(x, y), places) - expected)[..., inside, inside].abs().max().item()
         assert difference < 0.03, name
 
 
@@ -237,12 +265,13 @@ def test_colours_against_the_matrices_of_the_paper() -> None:
 def test_at_full_strength_geometry_keeps_the_mean_colour_and_colours_keep_the_luma_balanced() -> None:
     augment = Augment()
     colour = numbers(0.6, -0.1, 0.3)[None, :, None, None]
-    plain = colour.expand(256, 3, 8, 8)
-    places = geometry_places(torch.ones(256, 5, dtype=torch.bool), torch.randn(256, 6), 8)
-    torch.testing.assert_close(augment.warp(plain, places, every(256)), plain, rtol=0, atol=1e-5)
+    plain = colour.expand(64, 3, 32, 32)
+    near = torch.randn(64, 6).clamp(-1, 1)  # nothing beyond the reflections
+    places = geometry_places(torch.ones(64, 5, dtype=torch.bool), near, 32)
+    torch.testing.assert_close(augment.warp(plain, places), plain, rtol=0, atol=1e-5)
     textured = pictures(1, 32).expand(512, -1, -1, -1)
     places = geometry_places(torch.ones(512, 5, dtype=torch.bool), torch.randn(512, 6), 32)
-    mean = augment.warp(textured, places, every(512)).mean((0, 2, 3))
+    mean = augment.warp(textured, places).mean((0, 2, 3))
     torch.testing.assert_close(mean, textured[0].mean((1, 2)), rtol=0, atol=0.02)
     matrices, brightness = colours(torch.ones(4000, 5, dtype=torch.bool), torch.randn(4000, 5))
     out = Augment.recolour(colour.expand(4000, 3, 1, 1), matrices, brightness, every(4000))[:, :, 0, 0]

@@ -403,11 +403,18 @@ def test_path_length_gradient_against_finite_differences() -> None:
     numeric_matches(loss, list(generator.parameters()))
 
 
-def test_path_target_is_a_running_mean_without_gradient() -> None:
+def test_the_penalty_goes_through_the_running_mean() -> None:
+    """By hand for lengths 1 and 3: a = 0.99 + 0.01 * 2, and d a / d length = 0.01 / 2 takes 1 % off the gradient of
+    the mean, as in StyleGAN2's own code."""
     lengths = torch.tensor([1.0, 3.0], requires_grad=True)
     target = path_target(torch.tensor(1.0), lengths.mean())
-    assert target.item() == pytest.approx(1.01) and not target.requires_grad
-    assert path_penalty(lengths, target).item() == pytest.approx((0.01**2 + 1.99**2) / 2)
+    assert target.item() == pytest.approx(1.01)
+    penalty = path_penalty(lengths, target)
+    penalty.backward()
+    assert penalty.item() == pytest.approx((0.01**2 + 1.99**2) / 2)
+    away = [-0.01, 1.99]  # length - a; the penalty is their mean square
+    assert lengths.grad is not None
+    assert lengths.grad.tolist() == pytest.approx([own - 0.005 * sum(away) for own in away])
 
 
 def test_lazy_adam_of_the_recipes() -> None:

@@ -1,14 +1,16 @@
 """Our mappers in a StyleGAN-like generator of somebody else: labels, truncation and the running mean of w."""
 
+import copy
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm import RTM, MLPMapper
 from rtm.core.errors import UserError
-from rtm.models.layers import parameters
+from rtm.models.layers import parameters, relative_change
 from rtm.models.stylegan2.mapping import StyleMapping
 
 
@@ -88,3 +90,81 @@ def test_labels_are_never_ignored() -> None:
     assert torch.equal(mapping(z, torch.zeros(2, 0)), mapping(z))  # an unconditional StyleGAN2 passes no columns
     with pytest.raises(UserError, match="would ignore its labels; build it with c_dim, the number of classes"):
         mapping(z, torch.eye(10)[:2])
+
+
+class NvlabsGenerator(nn.Module):
+    """The calls of stylegan2-ada-pytorch and stylegan3: mapping(z, c, ...) with one-hot rows, also of no columns."""
+
+    def __init__(self, z_dim: int, c_dim: int, w_dim: int, num_ws: int) -> None:
+        super().__init__()
+        self.z_dim, self.c_dim, self.w_dim, self.num_ws = z_dim, c_dim, w_dim, num_ws
+        self.mapping: nn.Module = ForeignMapping(w_dim, num_ws)
+        self.synthesis = nn.Linear(num_ws * w_dim, 3 * 4 * 4)
+
+    def forward(self, z: Tensor, c: Tensor, truncation_psi: float = 1, update_emas: bool = False) -> Tensor:
+        ws = self.mapping(z, c, truncation_psi=truncation_psi, truncation_cutoff=None, update_emas=update_emas)
+        return self.synthesis(ws.flatten(1)).view(-1, 3, 4, 4)  # type: ignore[no-any-return]
+
+
+def trained(generator: nn.Module, mapping: nn.Module, synthesis: nn.Module, labels: Tensor, z_dim: int) -> None:
+    """A step as those trainings do it: Adam at one rate, styles mixed in place."""
+    optimiser = torch.optim.Adam(generator.parameters(), lr=0.002, betas=(0.0, 0.99))
+    z = torch.randn(len(labels), z_dim)
+    ws = mapping(z, labels)
+    ws[:, 1:] = mapping(torch.randn_like(z), labels, skip_w_avg_update=True)[:, 1:]
+    F.softplus(-synthesis(ws.flatten(1))).mean().backward()
+    optimiser.step()
+
+
+def spread(images: Tensor) -> float:
+    return images.std(0).max().item()
+
+
+@pytest.mark.parametrize("c_dim", [0, 10])
+def test_recipe_for_nvlabs(c_dim: int) -> None:
+    """docs/foreign.md: the mapping is assigned after the generator is built, before its copy and its optimiser."""
+    torch.manual_seed(0)
+    G = NvlabsGenerator(z_dim=24, c_dim=c_dim, w_dim=16, num_ws=3)
+    G.mapping = StyleMapping.rtm(G.z_dim, G.c_dim, G.w_dim, G.mapping.num_ws, width=8, H=4)  # type: ignore[arg-type]
+    G_ema = copy.deepcopy(G).eval()
+    one_hot = torch.eye(10)[:, :c_dim]
+    z = torch.randn(1, 24).expand(10, 24)
+    images = G_ema(z, one_hot)
+    assert (spread(images) > 0.01) == bool(c_dim)  # ten labels of one z
+    before = G.mapping(z, one_hot)[:, 0].detach()
+    trained(G, G.mapping, G.synthesis, one_hot, 24)
+    after = G.mapping(z, one_hot)[:, 0].detach()
+    moved = relative_change(before, after, 1).max()
+    assert 0 < moved < 0.05  # at the rate of the other layers it would be a third
+    torch.testing.assert_close(G_ema(z, one_hot, truncation_psi=0), G_ema(z[:1], one_hot[:1], 0).expand(10, 3, 4, 4))
+
+
+def test_recipe_for_studiogan() -> None:
+    """It keeps Gen.mapping when it builds, and passes one-hot integers whatever the generator is conditioned on."""
+    torch.manual_seed(0)
+    labels = F.one_hot(torch.arange(10), 10)
+    for conditional in (True, False):
+        Gen = NvlabsGenerator(z_dim=16, c_dim=10 if conditional else 0, w_dim=16, num_ws=3)
+        Gen.mapping = StyleMapping.rtm(16, Gen.c_dim, 16, 3, ignore_labels=not conditional, width=8, H=4)
+        Gen_mapping, Gen_synthesis = Gen.mapping, Gen.synthesis  # what it trains from here on
+        z = torch.randn(1, 16).expand(10, 16)
+        assert (spread(Gen_mapping(z, labels, truncation_psi=1)) > 0.01) == conditional
+        trained(Gen, Gen_mapping, Gen_synthesis, labels, 16)
+        assert any(parameter.grad is not None and parameter.grad.any() for parameter in Gen.mapping.parameters())
+
+
+def test_recipe_for_rs_imle() -> None:
+    """Its decoder takes the first of what the mapping network returns."""
+
+    class Returned(nn.Module):
+        def __init__(self, mapper: nn.Module) -> None:
+            super().__init__()
+            self.mapper = mapper
+
+        def forward(self, z: Tensor) -> tuple[Tensor, None]:
+            return self.mapper(z), None
+
+    torch.manual_seed(0)
+    mapping_network = Returned(RTM(32, None, 8, 4, 2))
+    w = mapping_network(torch.randn(5, 32))[0]
+    assert w.shape == (5, 32)  # without the tuple, [0] would be the w of the first sample alone

@@ -1,22 +1,19 @@
 """Images from a checkpoint: the samples that are measured."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import nn
 
 from rtm.config import Experiment
+from rtm.config.loading import Depth
 from rtm.core.devices import best_device
 from rtm.core.files import atomic_folder
 from rtm.core.progress import progress
-from rtm.core.randomness import seed_of
-from rtm.models.drawing import draw, load_generator
-
-
-def inference_steps(variant: str) -> int | None:
-    """H of a variant; None as trained."""
-    return None if variant == "native" else int(variant.removeprefix("H"))
+from rtm.core.randomness import permutation, seed_of
+from rtm.models.drawing import draw, load_generator, mapper_inputs
 
 
 def evaluation_seed(seed: int) -> int:
@@ -25,7 +22,7 @@ def evaluation_seed(seed: int) -> int:
 
 
 def write_samples(experiment: Experiment, checkpoint: Path, folder: Path, seed: int) -> None:
-    """<variant>.npy for each variant in a folder that appears when it is complete."""
+    """<variant>.npy for each variant, <variant>.steps.npy where samples halt, in a folder that appears whole."""
     device = best_device()
     generator = load_generator(experiment, checkpoint, device)
     with atomic_folder(folder) as temporary:
@@ -38,10 +35,30 @@ def _write_variant(
 ) -> None:
     evaluation, side = experiment.recipe.evaluation, experiment.dataset.resolution
     pixels = np.lib.format.open_memmap(path, "w+", np.uint8, (evaluation.samples, side, side, 3))
+    depth = experiment.depths[variant]
+    steps = _halted(generator, experiment, seed, depth, device) if depth.halting else None
+    if steps is not None:
+        np.save(path.with_suffix(".steps.npy"), steps.cpu().numpy())
     with progress(f"sample {experiment.name} seed {seed} {variant}", evaluation.samples) as report:
         for first in range(0, evaluation.samples, evaluation.batch):
             index = torch.arange(first, min(first + evaluation.batch, evaluation.samples), device=device)
-            drawn = draw(generator, experiment, evaluation_seed(seed), index, inference_steps(variant))
+            options = depth.options() if steps is None else {"H": steps[index]}
+            drawn = draw(generator, experiment, evaluation_seed(seed), index, **options)
             pixels[first : first + len(index)] = drawn.cpu().numpy()
             report(first + len(index))
     pixels.flush()
+
+
+@torch.no_grad()
+def _halted(
+    generator: nn.Module, experiment: Experiment, seed: int, depth: Depth, device: torch.device
+) -> torch.Tensor:
+    """The steps after which each sample halts (samples,); shuffled: each has those of another one."""
+    evaluation, settle = experiment.recipe.evaluation, cast(Any, generator.mapper).settle
+    assert depth.halting is not None
+    parts = []
+    for index in torch.arange(evaluation.samples, device=device).split(evaluation.batch):
+        z = mapper_inputs(generator, experiment, evaluation_seed(seed), index)
+        parts.append(settle(z, depth.halting.tolerance, depth.halting.max)[1])
+    steps = torch.cat(parts)
+    return steps[permutation(seed_of("shuffled", seed), len(steps)).to(device)] if depth.shuffled else steps

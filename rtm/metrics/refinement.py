@@ -1,0 +1,121 @@
+"""Does a recursive mapper refine? How far each step still moves it, whether more steps give the same image, and how
+much the recursion amplifies rounding. Part of the stage `evaluate`.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rtm.config import Experiment
+from rtm.core.devices import best_device
+from rtm.core.randomness import permutation, seed_of
+from rtm.metrics.features import Extractor, FeatureSet, extract
+from rtm.metrics.sampling import evaluation_seed
+from rtm.models.drawing import draw, load_generator, mapper_inputs
+from rtm.models.layers import relative_change
+
+LATENTS = 1024  # whose states are followed
+EXACT = 256  # of them also in float64
+IMAGES = 1000  # compared with those of twice the steps
+TAIL = 0.9  # the quantile that tables show beside the median
+QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9, "p99": 0.99}
+Curves = dict[str, dict[str, list[float]]]  # "z" or "w": quantile: a number for each step, from the second
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """A generator with a recursive mapper, on the samples of its evaluation, followed for `limit` steps."""
+
+    generator: nn.Module
+    experiment: Experiment
+    seed: int
+    limit: int
+    device: torch.device
+
+    @classmethod
+    def load(cls, experiment: Experiment, checkpoint: Path, seed: int) -> "Refinement":
+        device, depths = best_device(), experiment.depths.values()
+        limit = 2 * max(depth.halting.max if depth.halting else depth.H or 1 for depth in depths)
+        return cls(load_generator(experiment, checkpoint, device), experiment, seed, limit, device)
+
+    @cached_property
+    def changes(self) -> dict[str, Tensor]:
+        return changes(cast(Any, self.generator).mapper, self._inputs(LATENTS), self.limit)
+
+    def curves(self) -> Curves:
+        return {name: quantiles(rows) for name, rows in self.changes.items()}
+
+    def measured(self, steps: Tensor, features: FeatureSet, extractor: Extractor) -> dict[str, float]:
+        """Of samples after `steps` (samples,), whose features are given."""
+        steps = steps.to(self.device)
+        last = (steps[:LATENTS].clamp(min=2) - 2)[None]
+        moved = {f"{name}_change": rows[:, : last.shape[1]].gather(0, last) for name, rows in self.changes.items()}
+        z = self._inputs(min(EXACT, len(steps)))
+        amplified = amplification(cast(Any, self.generator).mapper, z, steps[: len(z)])
+        number = min(IMAGES, len(steps))
+        twice = extract(self._images(2 * steps[:number]), extractor, 128, self.device)
+        return {
+            "steps": float(steps.double().mean()),
+            **{name: float(each.median()) for name, each in moved.items()},
+            "z_tail": float(moved["z_change"].quantile(TAIL)),
+            **agreement(features.first(number), twice),
+            "rounding": float(amplified.median()),
+            "rounding_tail": float(amplified.quantile(TAIL)),
+        }
+
+    def _inputs(self, number: int) -> Tensor:
+        number = min(number, self.experiment.recipe.evaluation.samples)
+        index = torch.arange(number, device=self.device)
+        return mapper_inputs(self.generator, self.experiment, evaluation_seed(self.seed), index)
+
+    def _images(self, steps: Tensor) -> np.ndarray:
+        parts, batch = [], self.experiment.recipe.evaluation.batch
+        for index in torch.arange(len(steps), device=self.device).split(batch):
+            drawn = draw(self.generator, self.experiment, evaluation_seed(self.seed), index, H=steps[index])
+            parts.append(drawn.cpu())
+        return torch.cat(parts).numpy()
+
+
+@torch.no_grad()
+def changes(mapper: Any, z: Tensor, steps: int) -> dict[str, Tensor]:
+    """The relative change of Z_H and of w in each step from the second on: (steps - 1, latents)."""
+    states = mapper.trajectory(z)
+    before = next(states)
+    rows: dict[str, list[Tensor]] = {"z": [], "w": []}
+    for _ in range(steps - 1):
+        after = next(states)
+        rows["z"].append(relative_change(before, after, (0, 2)))
+        rows["w"].append(relative_change(mapper.read(before), mapper.read(after), 1))
+        before = after
+    return {name: torch.stack(each).double() for name, each in rows.items()}
+
+
+def quantiles(rows: Tensor) -> dict[str, list[float]]:
+    """Over the latents, for each step."""
+    shares = {name: rows.quantile(share, dim=1).tolist() for name, share in QUANTILES.items()}
+    return {name: [round(value, 9) for value in values] for name, values in shares.items()}
+
+
+@torch.no_grad()
+def amplification(mapper: Any, z: Tensor, H: int | Tensor) -> Tensor:
+    """The relative error of w in float32, against float64, as a multiple of a single rounding: (latents,)."""
+    exact = deepcopy(mapper).double()(z.double(), H=H)
+    return relative_change(mapper(z, H=H).double(), exact, 1) / 2**-24
+
+
+def agreement(one: FeatureSet, other: FeatureSet) -> dict[str, float]:
+    """Between images of the same latents: the mean distance of their features as a share of that between unrelated
+    images, and the share whose class changes."""
+    a, b = (each.features.astype(np.float64) for each in (one, other))
+    order = permutation(seed_of("unrelated"), len(a)).numpy()
+    unrelated = np.linalg.norm(a[order] - a[np.roll(order, 1)], axis=1).mean()
+    agreed = {"feature_change": float(np.linalg.norm(a - b, axis=1).mean() / max(unrelated, 1e-12))}
+    if one.logits is not None and other.logits is not None:
+        agreed["flips"] = float((one.logits.argmax(1) != other.logits.argmax(1)).mean())
+    return agreed
