@@ -11,7 +11,7 @@ from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import Ledger, State, recorded_graph, run_folder
 from rtm.pipeline import dvc as dvcfile
 from rtm.pipeline.graph import every_job, find, jobs_named
-from rtm.training.unfinished import resumable, take_over
+from rtm.pipeline.unfinished import resumable, take_over
 
 USAGE = """\
 rtm lineage FILE                        what a file was made from, by which job, where and when

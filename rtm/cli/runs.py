@@ -14,9 +14,9 @@ from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import Ledger, run_folder
 from rtm.lineage.store import Store
 from rtm.pipeline.graph import every_job
+from rtm.pipeline.runs import book_of, is_running, only_one
+from rtm.pipeline.unfinished import step_of
 from rtm.reports.status import duration, short
-from rtm.training.runs import book_of, is_running, only_one
-from rtm.training.unfinished import step_of
 
 USAGE = """\
 rtm runs          every state of a training: how far it is, its age and size, and what it is for

@@ -48,6 +48,8 @@ def normal(seed: int, index: Tensor, size: int) -> Tensor:
 
 def normals(wanted: Sequence[tuple[int, int]], index: Tensor) -> list[Tensor]:
     """`normal` for each (seed, size) by one draw, as views of one tensor. Columns are blocks of four numbers."""
+    if not wanted:
+        return []
     *starts, end = accumulate((-(-size // 4) for _, size in wanted), initial=0)
     table = sent(torch.tensor([starts, *zip(*(keys_of(seed) for seed, _ in wanted), strict=True)]), index.device)
     column = torch.arange(end, device=index.device)

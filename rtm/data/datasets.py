@@ -41,6 +41,15 @@ class Images:
     def __len__(self) -> int:
         return len(self.pixels)
 
+    @cached_property
+    def _ahead(self) -> dict[tuple[int, ...], Future[Tensor]]:
+        return {}
+
+    def expect(self, parts: Iterable[Tensor], device: torch.device) -> None:
+        """Begin to read the parts of a later batch in the background, for a GPU."""
+        if device.type == "cuda":
+            self._ahead |= {_key(index): _reader().submit(self._read, index) for index in parts}
+
     def refuse_changed(self) -> None:
         """Refuse a file that was replaced or written to since it was opened; touching it changes nothing."""
         if (now := _stamp(self._file)) != self._seen:
@@ -50,15 +59,6 @@ class Images:
                     "or `dvc checkout`, and run this again: it goes on from its last save."
                 )
             self._seen = now
-
-    @cached_property
-    def _ahead(self) -> dict[tuple[int, ...], Future[Tensor]]:
-        return {}
-
-    def expect(self, parts: Iterable[Tensor], device: torch.device) -> None:
-        """Begin to read the parts of a later batch in the background, for a GPU."""
-        if device.type == "cuda":
-            self._ahead |= {_key(index): _reader().submit(self._read, index) for index in parts}
 
     def batch(self, index: Tensor, device: torch.device) -> Tensor:
         """Images (batch, 3, R, R) in [-1, 1]."""

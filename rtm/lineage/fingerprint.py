@@ -37,8 +37,6 @@ LEFT_OUT = (
     "rtm.core.progress",  # what is shown on the way
     "rtm.reports.terminal",  # what a verb prints
     "rtm.training.launch",  # how processes start and end
-    "rtm.training.runs",  # the books of trainings
-    "rtm.training.unfinished",  # which state a training goes on from: receipts decide
 )
 
 K = TypeVar("K", bound=Hashable)

@@ -144,11 +144,6 @@ class Plan:
             "slurm_extra": options,
         }
 
-    def _minutes(self, needed: Resources) -> int:
-        """A job never asks for more than the site's walltime."""
-        whole = math.ceil(needed.hours * 60)
-        return min(whole, int(self.site.get("walltime", whole)))
-
     def trial(self) -> dict[str, Callable[[Wildcards], int | str]]:
         """The resources of `rtm doctor --gpu EXPERIMENT`: those of the training, for a few minutes."""
         whole = self.compute("train")
@@ -172,6 +167,11 @@ class Plan:
         known = (job.subject for job in self.graph.values() if job.stage is Stage.TRAIN)
         seed = next(subject.seed for subject in known if subject.experiment == wildcards.experiment)
         return SimpleNamespace(root="", experiment=wildcards.experiment, seed=seed)
+
+    def _minutes(self, needed: Resources) -> int:
+        """A job never asks for more than the site's walltime."""
+        whole = math.ceil(needed.hours * 60)
+        return min(whole, int(self.site.get("walltime", whole)))
 
     def _gpu_model(self, needed: Resources) -> str:
         """The name of the GPU at this site."""

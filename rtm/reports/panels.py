@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rtm.core.files import read_numbers
-from rtm.training.runs import log_rows
+from rtm.pipeline.runs import log_rows
 
 WIDTH, HEIGHT = 260, 130  # of the box around the lines
 POINTS = 120  # of a line

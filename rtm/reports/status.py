@@ -9,8 +9,8 @@ from rtm.core.layout import Layout
 from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, State
 from rtm.pipeline.graph import jobs
+from rtm.pipeline.runs import Book, book_of, is_running, log_rows
 from rtm.pipeline.slurm import Queued, comment, waiting_jobs
-from rtm.training.runs import Book, book_of, is_running, log_rows
 
 TAIL = 1 << 14  # bytes at the end of a log, about fifty lines, for the speed
 

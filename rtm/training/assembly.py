@@ -16,10 +16,10 @@ from rtm.lineage.store import kept
 from rtm.methods.base import Setting
 from rtm.methods.registry import build_method
 from rtm.pipeline.graph import NETWORKS
+from rtm.pipeline.runs import book_of, training
+from rtm.pipeline.unfinished import names_of, note
 from rtm.training.loop import Run
 from rtm.training.monitor import watch_of
-from rtm.training.runs import book_of, training
-from rtm.training.unfinished import names_of, note
 
 
 def train(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, device: torch.device) -> None:

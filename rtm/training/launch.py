@@ -19,11 +19,11 @@ from rtm.lineage.receipts import Ledger
 from rtm.lineage.store import served
 from rtm.pipeline.devices import check_devices, choose
 from rtm.pipeline.graph import jobs
+from rtm.pipeline.runs import Stopped, book_of
 from rtm.pipeline.slurm import requeue
+from rtm.pipeline.unfinished import report_unfinished
 from rtm.training.assembly import train
 from rtm.training.loop import STOPPED
-from rtm.training.runs import Stopped, book_of
-from rtm.training.unfinished import report_unfinished
 
 
 def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:

@@ -32,7 +32,7 @@ from rtm.core.randomness import seed_of
 from rtm.methods.base import Method, Setting
 from rtm.models.drawing import draw
 from rtm.models.layers import relative_change
-from rtm.training.runs import Stopped, listen, log_rows
+from rtm.pipeline.runs import Stopped, listen, log_rows
 
 STOPPED = 75  # exit code of a run that saved itself before its walltime; start it again
 KIND = "state of a training"

@@ -16,7 +16,7 @@ from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, run_folder
 from rtm.lineage.store import SWITCH, kept
 from rtm.pipeline.graph import every_job
-from rtm.training.runs import training
+from rtm.pipeline.runs import training
 
 NAME, SEED = "digits_rtm", 0
 

@@ -16,9 +16,9 @@ from support import smoke_workspace
 
 from rtm.core.errors import UserError
 from rtm.core.files import sealed, unsealed
+from rtm.pipeline.runs import book_of, log_rows
+from rtm.pipeline.unfinished import names_of, step_of
 from rtm.training.loop import Run
-from rtm.training.runs import book_of, log_rows
-from rtm.training.unfinished import names_of, step_of
 
 ODD: tuple[Any, ...] = (10**9, -1, 1.5, "x", None, {}, [], float("nan"), torch.tensor(float("inf")), torch.zeros(3))
 

@@ -11,8 +11,8 @@ from support.workspace import copied, environment, run
 
 from rtm.config import load
 from rtm.core.files import read_json, write_json
+from rtm.pipeline.runs import Stopped, book_of, training
 from rtm.reports.status import RunStatus, duration, short, statuses
-from rtm.training.runs import Stopped, book_of, training
 
 pytestmark = pytest.mark.slow(seconds=3)
 
@@ -59,7 +59,7 @@ def test_running_stopped_and_killed(trained: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(Stopped), training(folder, "shells_imle_rtm", 0, gpus=4):
             raise Stopped
         assert found("shells_imle_rtm").state == "waiting"
-        code = "import sys; from pathlib import Path; from rtm.training.runs import training\n"
+        code = "import sys; from pathlib import Path; from rtm.pipeline.runs import training\n"
         code += "with training(Path(sys.argv[1]), 'shells_imle_rtm', 0, 4): print(flush=True); input()"
         holder = subprocess.Popen(
             [sys.executable, "-c", code, folder],

@@ -16,8 +16,8 @@ from rtm.lineage.fingerprint import Code, present
 from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, State
 from rtm.pipeline.graph import jobs
+from rtm.pipeline.runs import log_rows
 from rtm.training.launch import train_experiment
-from rtm.training.runs import log_rows
 
 NAME, METHOD = "shells_imle_rtm", "rtm.methods.imle.method"
 

@@ -29,8 +29,8 @@ from rtm.metrics.latency import measure_latency
 from rtm.metrics.sampling import write_samples
 from rtm.models.drawing import draw, load_generator
 from rtm.pipeline.devices import check_devices
+from rtm.pipeline.runs import Stopped
 from rtm.training.loop import Run, Watch
-from rtm.training.runs import Stopped
 
 IMLE = "shells_imle_rtm"
 

@@ -11,7 +11,7 @@ from rtm.core.files import read_json, reading, write_json
 from rtm.core.layout import saved_states
 from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import JSON, Ledger, Recording, run_folder, whole_parts
-from rtm.training.runs import book_of, is_running, log_rows
+from rtm.pipeline.runs import book_of, is_running, log_rows
 
 TAIL = 1 << 16  # bytes of a log that hold its last line
 

@@ -15,14 +15,14 @@ from support import smoke_workspace
 from rtm.core.errors import UserError
 from rtm.core.files import atomic
 from rtm.methods.registry import build_method
-from rtm.training import runs
+from rtm.pipeline import runs
+from rtm.pipeline.runs import book_of, is_running, listen, log_rows, only_one
 from rtm.training.loop import Run
-from rtm.training.runs import book_of, is_running, listen, log_rows, only_one
 
 HOLDER = """
 import sys
 from pathlib import Path
-from rtm.training.runs import only_one
+from rtm.pipeline.runs import only_one
 with only_one(Path(sys.argv[1])):
     print("held", flush=True)
     input()
