@@ -222,6 +222,9 @@ class Grey(Images):
         self.labels = np.zeros(experiment.dataset.count, np.int64) if experiment.dataset.classes else None
         self.sha256 = ""
 
+    def refuse_changed(self) -> None:
+        """They are of no file."""
+
 
 def _planned(config: Config, experiment: Experiment) -> tuple[bool, str]:
     """The same numbers as `rtm plan` foresees them, if it was asked before."""

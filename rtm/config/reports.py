@@ -16,7 +16,8 @@ Metric = Literal[
     "density",
     "coverage",
     "sure",  # with the digit classifier
-    "steps",  # these eight of recursive mappers
+    "steps",  # these nine of recursive mappers
+    "hardness",
     "z_change",
     "z_tail",
     "w_change",

@@ -26,7 +26,7 @@ from rtm.metrics.fid import Statistics, frechet_distance
 from rtm.metrics.images import Pictures
 from rtm.metrics.inception_score import inception_score
 from rtm.metrics.prdc import Membership, membership
-from rtm.metrics.refinement import Curves, Refinement
+from rtm.metrics.refinement import Curves, Refinement, hardness
 
 BATCH = 128
 SURE = 0.9  # a digit that the classifier names with more than this probability is one that can be read
@@ -180,7 +180,7 @@ def write_metrics(config: Config, layout: Layout, experiment: Experiment, protoc
     for variant, images in samples.items():
         found = features_of(images, protocol, extractors, required, protocol.pr_samples)
         metrics[variant], features[variant] = measure(found, real, protocol).metrics, found.quality
-    refinement = _refinement(layout, experiment, seed, metrics, features, extractors[protocol.extractor])
+    refinement = _refinement(layout, experiment, seed, metrics, features, real, extractors[protocol.extractor])
     written: dict[str, Any] = {
         "experiment": experiment.name,
         "protocol": protocol_name,
@@ -203,6 +203,7 @@ def _refinement(
     seed: int,
     metrics: dict[str, dict[str, float]],  # by variant; what is measured of its depth is added
     features: dict[str, FeatureSet],  # of the samples, by variant
+    real: ImageSet,
     extractor: Extractor,
 ) -> dict[str, Curves]:
     """How a recursive mapper converges; nothing of other mappers."""
@@ -215,6 +216,7 @@ def _refinement(
         else:
             steps = torch.full((len(features[variant]),), depth.H or 0)
         measured = refinement.measured(steps, features[variant], extractor)
+        measured["hardness"] = hardness(steps.numpy(), features[variant].features, real.quality.features)
         metrics[variant] |= {name: round(value, 9) for name, value in measured.items()}
     return {"refinement": refinement.curves()}
 

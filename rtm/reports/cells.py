@@ -27,6 +27,7 @@ TITLES: Mapping[Metric, str] = {
     "coverage": "coverage",
     "sure": "samples that the classifier is surer of than 0.9",
     "steps": "refinement steps",
+    "hardness": "rank correlation of steps and distance to the data",
     "z_change": "change of the state in the last step",
     "z_tail": "change of the state in the last step, 90 % of the latents",
     "w_change": "change of w in the last step",

@@ -36,7 +36,7 @@ VIEWS = {
     "figure": ["fig_fewshot_shells", "fig_slerp_shells_dog", "fig_sweep_cifar10", "fig_curves_cifar10"],
 }
 VIEWS["figure"] += ["fig_precision_recall_cifar10", "fig_progress_cifar10", "fig_rejected_fewshot", "fig_pairs_afhq_1"]
-VIEWS["figure"] += ["fig_neighbours_cifar10"]
+VIEWS["figure"] += ["fig_neighbours_cifar10", "fig_convergence"]
 
 
 @contextmanager
