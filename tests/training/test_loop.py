@@ -375,7 +375,7 @@ def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
     assert (
         (tmp_path / "curve.csv")
         .read_text()
-        .startswith("step,seconds,images_per_second,memory_gb,loss,lr,rounds,epsilon,rejected,match_mean")
+        .startswith("step,seconds,images_per_second,memory_gb,loss,lr,rounds,epsilon,rejected,matched_gap,match_mean")
     )
     generator = load_generator(chosen, tmp_path / "w.safetensors", torch.device("cpu"))
     together = draw(generator, chosen, 0, torch.arange(5))
