@@ -81,7 +81,7 @@ def round_count(experiment: Experiment) -> int:
     """The matching rounds of a run: one in `refresh` epochs, or, staggered, a smaller one in each."""
     imle, training = experiment.recipe.imle, experiment.recipe.training
     assert imle is not None
-    epochs = experiment.steps() * training.batch / experiment.dataset.count
+    epochs = (experiment.steps() - 1) * training.batch // experiment.dataset.count + 1
     return math.ceil(epochs / (1 if getattr(imle, "stagger", False) else imle.refresh))
 
 
