@@ -21,7 +21,7 @@ from rtm.config import load
 from rtm.core.files import read_json
 
 PARAMS = Path(__file__).parents[1] / "params"
-METRICS = ("fid", "precision", "recall", "density", "coverage", "is")
+METRICS = ("fid", "precision", "recall", "density", "coverage", "sure", "is")
 
 
 def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> str:
@@ -30,7 +30,7 @@ def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> str:
     os.chdir(folder)
     files = {key: Path(f"params/{key}.yaml") for key in ("demo", "recipes", "mappers", "decoders")}
     read: dict[str, Any] = {key: yaml.safe_load(path.read_text()) for key, path in files.items()}
-    entry = read["demo"]["demo"][name]
+    entry = read["demo"]["demo"][name] | {"sweep": []}
     variant = "_".join([name, *("".join(c if c.isalnum() else "_" for c in change) for change in changes)]).lower()
     recipe = copy.deepcopy(read["recipes"]["recipes"][entry["recipe"]])
     mapper = copy.deepcopy(read["mappers"]["mappers"][entry["mapper"]])

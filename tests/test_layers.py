@@ -10,7 +10,7 @@ from support import ROOT
 
 ROOMS = (
     *("core", "config", "data", "models", "metrics", "methods"),
-    *("lineage", "pipeline", "training", "reports", "cli"),
+    *("lineage", "pipeline", "training", "plan", "reports", "cli"),
 )
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

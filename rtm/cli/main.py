@@ -16,7 +16,7 @@ from rtm.cli.lineage import USAGE as LINEAGE_USAGE
 from rtm.cli.making import evaluate, fetch, gallery, latency, pilot, reference, sample, summary, train
 from rtm.cli.runs import add_options as add_runs
 from rtm.cli.runs import runs
-from rtm.cli.showing import doctor, figure, pdf, print_schema, report, status, table
+from rtm.cli.showing import doctor, figure, pdf, plan, print_schema, report, status, table
 from rtm.cli.store import add_options as add_store
 from rtm.cli.store import store
 from rtm.core.errors import UserError, printable
@@ -110,6 +110,10 @@ def _parser() -> argparse.ArgumentParser:
     verb(status).add_argument("--watch", action="store_true", help="refresh every few seconds")
     add_store(verb(store, scaled=False))
     add_runs(verb(runs, scaled=False))
+    planning = verb(plan)
+    planning.add_argument("name", nargs="?", help="an experiment or a table; by default all experiments")
+    planning.add_argument("--gpu", help="a name in params/devices.yaml (default: the recipe's gpu_model)")
+    planning.add_argument("--gpus", type=int, help="how many of them (default: the recipe's)")
     trying = verb(doctor)
     trying.add_argument("--gpu", nargs="?", const="", metavar="EXPERIMENT", help="try the GPUs, and ten steps of it")
     demoing = verb(demo, scaled=False)

@@ -71,6 +71,13 @@ def doctor(arguments: Arguments) -> None:
         show(try_gpus(config, arguments.gpu))
 
 
+def plan(arguments: Arguments) -> None:
+    """Say what trainings would cost on a GPU: memory, time and where it goes, beside what they ask for."""
+    from rtm.cli.plan import show
+
+    show(Context(arguments).config, arguments.name, arguments.gpu, arguments.gpus)
+
+
 def print_schema(arguments: Arguments) -> None:
     """Print the JSON schema of params/, for editors; a copy is in params/schema.json."""
     print(json.dumps(schema(), indent=2))

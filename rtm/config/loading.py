@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from yaml.constructor import ConstructorError
 
 from rtm.config.base import Folder, Name, Strict
+from rtm.config.devices import Device
 from rtm.config.experiments import OWN, Dataset, DecoderConfig, Entry, Halting, Mapper, Protocol, Recipe, Recursive
 from rtm.config.reports import COST_METRICS, Figure, Foreign, Published, Table
 from rtm.core.errors import UserError, printable
@@ -49,11 +50,13 @@ class Params(Strict):
     recipes: dict[Name, Recipe]
     experiments: dict[Name, Entry]
     demo: dict[Name, Entry]
+    planned: dict[Name, Entry] = {}
     protocols: dict[Name, Protocol]
     tables: dict[Name, Table]
     figures: dict[Name, Figure]
     published: dict[Name, Published]
     foreign: dict[Name, Foreign]
+    devices: dict[Name, Device] = {}
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ class Config:
     scale: Scale
     params: Params
     experiments: dict[str, Experiment]
+    planned: dict[str, Experiment]  # known to `rtm plan` only: no job makes them
 
     @property
     def layout(self) -> Layout:
@@ -143,14 +147,18 @@ def load(scale: str = "paper", folder: Path | str = PARAMS) -> Config:
     raw, files = _read(Path(folder))
     params = _validated(_scaled(raw, scale, files.get("scales", Path(folder) / "scales.yaml")), files)
     chosen = params.scales[scale]
-    entries: dict[str, Entry] = getattr(params, chosen.experiments)
-    section = chosen.experiments
-    experiments = {
-        name: _resolved(params, name, entry, f"{files[section]}: {section}.{name}") for name, entry in entries.items()
-    }
+
+    def resolved(section: str) -> dict[str, Experiment]:
+        entries: dict[str, Entry] = getattr(params, section)
+        places = {name: f"{files[section]}: {section}.{name}" for name in entries}
+        return {name: _resolved(params, name, entry, places[name]) for name, entry in entries.items()}
+
+    experiments, planned = resolved(chosen.experiments), resolved("planned")
+    if twice := sorted(planned.keys() & {*params.experiments, *params.demo}):
+        raise UserError(f"{files['planned']}: {', '.join(twice)} is an experiment; choose another name.")
     _check_foreign(params, f"{files['foreign']}: foreign")
     _check_reports(params, chosen, experiments, files)
-    return Config(scale, chosen, params, experiments)
+    return Config(scale, chosen, params, experiments, planned)
 
 
 def schema() -> Raw:

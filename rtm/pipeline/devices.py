@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.lineage.environment import driver
+from rtm.pipeline.slurm import node_count
 
 if TYPE_CHECKING:
     import torch
@@ -64,8 +65,8 @@ def choose(device: "torch.device") -> None:
 
 
 def check_devices(name: str, needed: Resources, target: Path) -> bool:
-    """Return whether to train on GPUs; an error if this machine has too few."""
-    if needed.gpus and (found := usable_gpus()) < needed.gpus:
+    """Return whether to train on GPUs; an error if this machine has too few of them, or of its node's share."""
+    if needed.gpus and (found := usable_gpus()) < needed.gpus // node_count():
         wanted = f"{name} needs {needed.gpus} {needed.gpu_model} GPUs for about {needed.hours:g} hours"
         if problem := unusable():
             raise UserError(f"{wanted}. {problem}")

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -166,12 +167,39 @@ def _by_user(query: Callable[[str], str]) -> Callable[[str], str]:
     return lambda run: query(run).replace(f"--name {run}", f"--user {getpass.getuser()}")
 
 
+def node_count() -> int:
+    """On how many nodes `srun` started this command, once on each; one without it."""
+    return int(os.environ.get("SLURM_STEP_NUM_NODES", 1))
+
+
+def meeting_place() -> dict[str, Any]:
+    """Where the processes of a training find each other: on this machine, or on the first of its nodes."""
+    if (nodes := node_count()) == 1:  # a node's full name may not resolve on the node
+        here = {"rdzv_endpoint": "localhost:0", "local_addr": "127.0.0.1", "run_id": uuid.uuid4().hex}
+        return {"min_nodes": 1, "max_nodes": 1, **here}
+    job, first = os.environ["SLURM_JOB_ID"], os.environ["SLURM_LAUNCH_NODE_IPADDR"]
+    return {
+        "min_nodes": nodes,
+        "max_nodes": nodes,
+        "rdzv_endpoint": f"{first}:{20000 + int(job) % 10000}",
+        "rdzv_configs": {"is_host": _is_first_node()},
+        "local_addr": os.environ.get("SLURMD_NODENAME"),
+        "run_id": job,
+    }
+
+
+def _is_first_node() -> bool:
+    return os.environ.get("SLURM_NODEID", "0") == "0"
+
+
 def requeue() -> bool:
     """Put the job of this process back into the queue, where it waits for its next slice under the same number.
 
     False if this is no batch job, if it was cancelled, or if SLURM refuses. While the controller does not answer, the
-    request is repeated.
+    request is repeated. Of several nodes the first one asks for all.
     """
+    if not _is_first_node():
+        return True
     job, tried = os.environ.get("SLURM_JOB_ID"), False
     walltime = float(os.environ.get("SLURM_JOB_END_TIME", "inf"))
     until = min(time.time() + PATIENCE, walltime - MARGIN - TIMEOUT)

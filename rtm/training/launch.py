@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import time
-import uuid
 from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing import SignalException
@@ -20,7 +19,7 @@ from rtm.lineage.store import served
 from rtm.pipeline.devices import check_devices, choose
 from rtm.pipeline.graph import jobs
 from rtm.pipeline.runs import Stopped, book_of
-from rtm.pipeline.slurm import requeue
+from rtm.pipeline.slurm import meeting_place, node_count, requeue
 from rtm.pipeline.unfinished import report_unfinished
 from rtm.training.assembly import train
 from rtm.training.loop import STOPPED
@@ -53,16 +52,8 @@ def _launch(processes: int, folder: Path) -> bool:
 
     A stopped process exits with 0: at any other code torchrun would kill the rest, perhaps in the middle of a save.
     """
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        max_restarts=0,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        local_addr="127.0.0.1",  # the node's full name may not resolve on the node
-        run_id=uuid.uuid4().hex,
-    )
+    here = processes // node_count()
+    config = LaunchConfig(nproc_per_node=here, max_restarts=0, rdzv_backend="c10d", **meeting_place())
     try:
         elastic_launch(config, sys.executable)("-m", "rtm.cli.main", *sys.argv[1:])
     except ChildFailedError:  # the process has printed the reason

@@ -1,0 +1,46 @@
+"""A library in the place of CUDA's driver: torch's autograd engine asks it for GPUs, which Python cannot answer."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rtm.core.errors import UserError
+
+DRIVER = """
+#include <stdint.h>
+static int8_t count = 0;
+void pretend(int8_t devices) { count = devices; }
+int8_t _ZN3c104cuda12device_countEv(void) { return count; }  // c10::cuda::device_count()
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) { *flags = 0; *active = 0; return 0; }
+"""
+
+
+@contextmanager
+def preloaded(folder: Path) -> Iterator[None]:
+    """Processes that are started meanwhile can pretend GPUs; `folder` keeps the library."""
+    before = os.environ.get("LD_PRELOAD")
+    os.environ["LD_PRELOAD"] = str(_driver(folder))
+    try:
+        yield
+    finally:
+        os.environ.pop("LD_PRELOAD")
+        if before is not None:
+            os.environ["LD_PRELOAD"] = before
+
+
+def _driver(folder: Path) -> Path:
+    """The library that answers the two questions of the autograd engine, under the name of the driver's."""
+    path = folder / "libcuda.so.1"
+    if not path.exists():
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            raise UserError("A pretended GPU needs a C compiler; install gcc.")
+        folder.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.tmp")
+        command = [compiler, "-shared", "-fPIC", "-O1", "-Wl,-soname,libcuda.so.1", "-x", "c", "-", "-o", str(part)]
+        subprocess.run(command, input=DRIVER.encode(), check=True)
+        part.replace(path)
+    return path

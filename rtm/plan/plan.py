@@ -1,0 +1,154 @@
+"""Plans of trainings: rehearsed in processes of their own, once for all experiments that cost the same, and kept.
+
+What is kept lies under .snakemake/, which git ignores. Its name is a hash of all that the cost depends on: sizes, the
+number of processes, and the code of the training and of the rehearsal.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rtm.config import Config, Experiment
+from rtm.config.devices import Device
+from rtm.config.loading import pick
+from rtm.core.errors import UserError
+from rtm.core.files import UNREADABLE, read_json, write_json
+from rtm.core.progress import progress
+from rtm.lineage.receipts import Ledger
+from rtm.pipeline.graph import jobs
+from rtm.plan.driver import preloaded
+from rtm.plan.estimate import Plan
+from rtm.plan.tally import Rehearsal, chunk_count
+
+KEPT = Path(".snakemake/rtm/plan")
+# what a training's cost does not depend on
+FREE_OF_COST = {
+    "training": {"epochs", "steps", "lr", "betas", "weight_decay", "warmup", "decay", "decay_epochs", "ema", "ema_ramp",
+                 "compile", "save_every", "grid_every", "watch"},
+    "imle": {"pool", "refresh", "stagger", "perturb", "mse"},  # the number of chunks is what counts
+    "stylegan2": {"ema_kimg", "ema_ramp", "select", "select_every", "select_protocol"},
+}  # fmt: skip
+
+
+class Planner:
+    """Plans for experiments of one scale on a device."""
+
+    def __init__(self, config: Config, gpu: str | None = None, gpus: int | None = None) -> None:
+        self.config, self.gpu, self.gpus = config, gpu, gpus
+        self.known = {**config.experiments, **config.planned}
+        self._ledger = Ledger()
+        self._jobs = jobs(replace(config, experiments=self.known))
+
+    def plans(self, names: Iterable[str]) -> list[Plan]:
+        """A plan for each experiment, in this order."""
+        wanted = {name: pick(self.known, name, "experiment") for name in names}
+        keys = {name: self._key(experiment) for name, experiment in wanted.items()}
+        found = {key: rehearsal for key in set(keys.values()) if (rehearsal := _kept(key))}
+        missing = {key: wanted[name] for name, key in keys.items() if key not in found}
+        found |= self._rehearsed(missing)
+        return [Plan(experiment, found[keys[name]], self._device(experiment)) for name, experiment in wanted.items()]
+
+    def cached(self, name: str) -> Plan | None:
+        """The plan of an experiment, if it was rehearsed before."""
+        experiment = pick(self.known, name, "experiment")
+        rehearsal = _kept(self._key(experiment))
+        return Plan(experiment, rehearsal, self._device(experiment)) if rehearsal else None
+
+    def _device(self, experiment: Experiment) -> Device:
+        return pick(self.config.params.devices, self.gpu or experiment.recipe.resources.gpu_model, "device")
+
+    def _world(self, experiment: Experiment) -> int:
+        resources = experiment.recipe.resources
+        world = self.gpus or resources.processes or resources.gpus or 1
+        if experiment.recipe.training.batch % world:
+            raise UserError(
+                f"{experiment.name} has a batch of {experiment.recipe.training.batch}, which {world} GPUs cannot share "
+                "evenly; choose another number with --gpus."
+            )
+        return world
+
+    def _key(self, experiment: Experiment) -> str:
+        job = self._jobs[f"train/{experiment.name}/seed{experiment.seeds[0]}"]
+        world, code = self._world(experiment), [self._ledger.parts(job)["code"], _own_code(), version("torch")]
+        sizes = [_costly(experiment), world, chunk_count(experiment, world), code]
+        return hashlib.sha256(json.dumps(sizes, sort_keys=True).encode()).hexdigest()[:32]
+
+    def _rehearsed(self, missing: dict[str, Experiment]) -> dict[str, Rehearsal]:
+        if not missing:
+            return {}
+        found: dict[str, Rehearsal] = {}
+        workers = min(os.cpu_count() or 1, len(missing))
+        shown = progress("rehearse on a pretended GPU", len(missing))
+        with preloaded(KEPT), ProcessPoolExecutor(workers, _spawning(), _quiet) as pool, shown as report:
+            running = {pool.submit(_rehearse, each, self._world(each)): key for key, each in missing.items()}
+            for future in as_completed(running):
+                key = running[future]
+                found[key] = future.result()
+                with suppress(OSError):  # a plan that cannot be kept is made again
+                    write_json(_file(key), found[key].to_json())
+                report(len(found))
+        return found
+
+
+def cached(config: Config, name: str) -> Plan | None:
+    """The plan of an experiment as its recipe asks for it, if it was made before."""
+    return Planner(config).cached(name)
+
+
+def _costly(experiment: Experiment) -> dict[str, Any]:
+    """The parameters that its cost depends on."""
+    recipe = experiment.recipe.model_dump(mode="json", exclude={"dataset", "decoder", "evaluation", "resources"})
+    for section, free in FREE_OF_COST.items():
+        recipe[section] = recipe[section] and {k: v for k, v in recipe[section].items() if k not in free}
+    decoder, dataset = experiment.decoder, experiment.dataset
+    sizes = {"images": dataset.count, "resolution": dataset.resolution, "classes": dataset.classes}
+    mapper = experiment.mapper.model_dump(mode="json")
+    return {**recipe, "mapper": mapper, "decoder": decoder and decoder.model_dump(mode="json"), **sizes}
+
+
+def _own_code() -> str:
+    """Of the modules that a rehearsal is made by."""
+    texts = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("pretend", "rehearsal", "tally")]
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()
+
+
+def _file(key: str) -> Path:
+    return KEPT / f"{key}.json"
+
+
+def _kept(key: str) -> Rehearsal | None:
+    with suppress(*UNREADABLE, UserError):  # absent, or of an older form
+        return Rehearsal.from_json(read_json(_file(key)))
+    return None
+
+
+def _spawning() -> multiprocessing.context.SpawnContext:
+    return multiprocessing.get_context("spawn")
+
+
+def _quiet() -> None:
+    """A rehearsal's own progress and warnings are of no interest."""
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    os.environ.pop("LD_PRELOAD", None)
+
+
+def _rehearse(experiment: Experiment, world: int) -> Rehearsal:
+    import torch
+
+    from rtm.plan.rehearsal import rehearse
+
+    torch.set_num_threads(1)
+    try:
+        return rehearse(experiment, world)
+    except Exception as error:  # whatever torch or a class of the user's own may raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(f"{experiment.name} cannot be rehearsed on a pretended GPU: {reason}") from None

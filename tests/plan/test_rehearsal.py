@@ -1,0 +1,118 @@
+"""Every kind of recipe takes its real steps at full size on a pretended GPU."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from support import PARAMS
+from support.rehearsals import apart, compiled_kernels, memory_of_a_step, small
+from torch.profiler import ProfilerActivity, profile
+
+from rtm.config import Experiment, load
+from rtm.methods.base import Setting
+from rtm.methods.registry import build_method
+from rtm.plan.estimate import OVERHEAD, Plan
+from rtm.plan.plan import Planner
+from rtm.plan.rehearsal import BlankImages, blank_networks, step_kinds
+from rtm.plan.tally import GIB
+from rtm.training.loop import Run
+
+# methods, decoders, mappers and precisions: each kind at least once
+KINDS = (
+    "cifar10_imle_rtm",
+    "celebahq_imle_mlp",
+    "obama_imle_mlp",
+    "obama_imle_rtm",
+    "obama_imle_attention",
+    "cifar10_stylegan2_mlp",
+    "cifar10_stylegan2_ada_rtm",
+    "afhq_stylegan2_ada_mlp",
+)
+# float64 is slow on most GPUs. It is wanted where bits must not depend on the device, and where exact search decides.
+EXACT = ("core/randomness.py", "core/neighbours.py", "core/distances.py", "methods/imle/matching.py")
+UNIFORM = ("methods/stylegan2/augment.py", "models/drawing.py")  # a few numbers a sample: normal to uniform
+
+
+@pytest.fixture(scope="module")
+def plans() -> dict[str, Plan]:
+    planned = Planner(load("paper", PARAMS)).plans(KINDS)
+    return {plan.experiment.name: plan for plan in planned}
+
+
+@pytest.mark.slow(seconds=150)
+@pytest.mark.parametrize("name", KINDS)
+def test_a_step_neither_waits_nor_falls_into_float64(name: str, plans: dict[str, Plan]) -> None:
+    """Devices that mix raise an error, so a plan is the proof that they do not."""
+    for kind in plans[name].rehearsal.kinds:
+        step = plans[name].rehearsal.parts[kind]
+        assert not step.waits
+        places = {place.partition(":")[0] for place in step.doubles}
+        assert places <= {*EXACT, *UNIFORM}
+
+
+@pytest.mark.slow(seconds=150)
+@pytest.mark.parametrize("name", KINDS)
+def test_every_recipe_fits(name: str, plans: dict[str, Plan]) -> None:
+    assert plans[name].peak + OVERHEAD < plans[name].device.memory_gib * GIB
+
+
+@pytest.mark.slow(seconds=60)
+def test_what_each_process_of_a_group_holds() -> None:
+    """Weights, optimiser and the data's features are held by all; images of a step and the pool are shared."""
+    config = load("paper", PARAMS)
+    four, sixteen = (Planner(config, gpus=world).plans(["cifar10_imle_mlp"])[0].rehearsal for world in (4, 16))
+    assert four.holds == sixteen.holds
+    assert sixteen.chunks == pytest.approx(four.chunks / 4, abs=1)
+    activations = [each.peaks["step"] - sum(each.holds.values()) for each in (four, sixteen)]
+    assert activations[1] < activations[0] / 2.5
+    assert sixteen.parts["step"].flops == pytest.approx(four.parts["step"].flops / 4, rel=0.02)
+    gradients = four.holds["parameters"]
+    assert four.parts["step"].exchanged == pytest.approx(2 * gradients * 3 / 4, rel=0.01)
+    assert sixteen.parts["step"].exchanged == pytest.approx(2 * gradients * 15 / 16, rel=0.01)
+
+
+def measured_rise(experiment: Experiment, folder: Path) -> int:
+    """By how much a real step on the CPU exceeds what was held before, by the profiler's list of allocations."""
+    with blank_networks():
+        setting = Setting(experiment, 0, BlankImages(experiment), folder, torch.device("cpu"))
+        run = Run(build_method(setting), setting, folder)
+        run.method.step(0)
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            run.method.step(1)
+    events = profiler.profiler.kineto_results.events()
+    now = most = 0
+    for event in sorted((e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()):
+        now += event.nbytes()
+        most = max(most, now)
+    return most
+
+
+@pytest.mark.slow(seconds=60)
+@pytest.mark.parametrize("name", ["cifar10_imle_rtm", "obama_imle_attention", "cifar10_stylegan2_ada_mlp"])
+def test_memory_is_that_of_a_real_step(name: str, tmp_path: Path) -> None:
+    experiment = small(name)
+    _, rise = apart(tmp_path, memory_of_a_step, experiment)
+    assert rise == pytest.approx(measured_rise(experiment, tmp_path), rel=0.1)
+
+
+@pytest.mark.slow(seconds=120)
+@pytest.mark.parametrize("name", ["cifar10_imle_rtm", "celebahq_imle_mlp"])
+def test_compiled_kernels_are_valid_on_an_h100(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At full width and resolution, one block of each stage: further ones have the same kernels."""
+    from dataclasses import replace
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    experiment = load("paper", PARAMS).experiments[name]
+    assert experiment.decoder and experiment.recipe.training.compile
+    decoder = experiment.decoder.model_copy(update={"blocks": dict.fromkeys(experiment.decoder.blocks, 1)})
+    names = apart(tmp_path, compiled_kernels, replace(experiment, decoder=decoder), 4)
+    fused = " ".join(names)
+    assert len(names) > 50 and "layer_norm" in fused and "backward" in fused
+
+
+def test_kinds_of_steps_cover_a_run() -> None:
+    experiments = load("paper", PARAMS).experiments
+    assert step_kinds(experiments["cifar10_stylegan2_rtm"]) == {"step + R1": (0, 1 / 16), "step": (1, 15 / 16)}
+    kinds = step_kinds(experiments["afhq_stylegan2_ada_rtm"])
+    assert kinds == {"step + path + R1": (0, 1 / 16), "step": (1, 12 / 16), "step + path": (4, 3 / 16)}
