@@ -323,8 +323,10 @@ def test_two_processes_train_as_one(tmp_path: Path, imle: dict[str, object]) -> 
     for number in ("rounds", "epsilon", "rejected", "matched_gap", "distinct_matches"):
         found = [last_of_log(tmp_path / name, number) for name in ("parallel", "single")]
         assert found[0] == pytest.approx(found[1], abs=0.03)  # weights differ by rounding, so a few samples may
-    for name, tensor in weights(single).items():
-        torch.testing.assert_close(weights(parallel)[name], tensor, rtol=1e-3, atol=1e-5)
+    removed = ("decoder.constant", "decoder.layers.0.", "decoder.layers.1.branch.layers.7.bias")  # by instance norms:
+    for name, tensor in weights(single).items():  # their gradients are rounding, of which Adam makes whole steps
+        if not name.startswith(removed):
+            torch.testing.assert_close(weights(parallel)[name], tensor, rtol=1e-3, atol=1e-5)
 
 
 def test_averaged_gradients_lie_in_memory_as_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
