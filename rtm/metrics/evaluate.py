@@ -212,7 +212,9 @@ def _refinement(
     refinement = Refinement.load(experiment, layout.checkpoint(experiment.name, seed), seed)
     for variant, depth in experiment.depths.items():
         if depth.halting:
-            steps = torch.from_numpy(np.load(layout.samples(experiment.name, seed) / f"{variant}.steps.npy"))
+            path = layout.samples(experiment.name, seed) / f"{variant}.steps.npy"
+            with reading(path, f"make it again with `rtm sample {experiment.name} --seed {seed}`"):
+                steps = torch.from_numpy(np.load(path))
         else:
             steps = torch.full((len(features[variant]),), depth.H or 0)
         measured = refinement.measured(steps, features[variant], extractor)

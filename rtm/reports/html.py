@@ -13,7 +13,7 @@ from PIL import Image
 from rtm.config import Config
 from rtm.config.reports import Column, Table
 from rtm.core.errors import UserError
-from rtm.core.files import write_text
+from rtm.core.files import back, reading, write_text
 from rtm.core.layout import Layout
 from rtm.reports.cells import Cell, Line, Sheet, build, format_number
 from rtm.reports.chain import Chains, Link
@@ -238,7 +238,7 @@ def _drawing(config: Config, layout: Layout, chains: Chains, name: str) -> Drawi
 
 def _inlined(path: Path) -> tuple[str, tuple[int, int]]:
     """A picture as a data: address, small enough for a page."""
-    with Image.open(path) as opened:
+    with reading(path, back(path)), Image.open(path, formats=["PNG"]) as opened:
         image = opened.convert("RGB")
     if image.width > IMAGE_WIDTH:
         image = image.resize((IMAGE_WIDTH, round(image.height * IMAGE_WIDTH / image.width)), Image.Resampling.LANCZOS)
