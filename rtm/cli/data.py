@@ -104,7 +104,9 @@ def pin(config: Config, layout: Layout, name: str, dataset: Dataset) -> None:
 
 def write_contact_sheet(images: Path, path: Path) -> None:
     """Images spread evenly over the dataset, in its order."""
-    pixels = np.load(images, mmap_mode="r")
+    from rtm.data.datasets import Images
+
+    pixels = Images(images).pixels
     chosen = np.linspace(0, len(pixels) - 1, min(SHOWN, len(pixels))).round().astype(int)
     with atomic(path) as file:
         Image.fromarray(sheet(pixels[chosen], COLUMNS)).save(file, "PNG")

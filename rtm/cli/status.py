@@ -47,6 +47,6 @@ def _table(found: Sequence[RunStatus]) -> Table:
             run.job or "",
             f"{loss:.4g}" if loss is not None else "",
         ]
-        state = f"{run.state} ({run.reason})" if run.reason else run.state
+        state = f"{run.state} ({run.reason})" if run.reason and run.state == "waiting" else run.state
         table.add_row(name, state, *numbers, style=STYLES[run.state])
     return table

@@ -15,7 +15,9 @@ Metric = Literal[
     "recall",
     "density",
     "coverage",
-    "steps",  # these eight of recursive mappers
+    "sure",  # with the digit classifier
+    "steps",  # these nine of recursive mappers
+    "hardness",
     "z_change",
     "z_tail",
     "w_change",
@@ -30,7 +32,7 @@ COST_METRICS: frozenset[str] = frozenset({"time_ms", "mapper_parameters"})
 Better = Literal["higher", "lower"]
 Digits = Annotated[int, Field(ge=0, le=12)]
 Value = Annotated[float, Field(ge=0, le=1e12)]
-SHARES: tuple[Metric, ...] = ("precision", "recall", "coverage")  # numbers from 0 to 1
+SHARES: tuple[Metric, ...] = ("precision", "recall", "coverage", "sure")  # numbers from 0 to 1
 
 
 class Published(Strict):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -387,7 +387,7 @@ def recorded(job: Job) -> Iterator[Recording]:
     seconds = time.monotonic() - began
     outputs = {str(path): ledger.hashes.described(path) for path in job.outputs if not job.temporary}
     made = {
-        "host": platform.node(),
+        **_host(),
         "seconds": round(seconds, 3),
         "gpu_hours": round(seconds / 3600 * job.compute.gpus, 3),
         "time": _now(),
@@ -518,6 +518,12 @@ def _short(value: Any, width: int = 60) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
+def _host() -> dict[str, str]:
+    """This machine's name, or the one that RTM_HOST gives it; nothing if that is empty."""
+    name = os.environ.get("RTM_HOST", platform.node())
+    return {"host": name} if name else {}
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -542,8 +548,8 @@ class _Hashes:
     def __init__(self) -> None:
         self.known: dict[str, JSON] = {}
         self.new = False
-        with suppress(OSError, ValueError):
-            self.known = json.loads(HASHES.read_text())
+        with suppress(UserError):  # a damaged memory is none
+            self.known = read_json(HASHES, dict[str, dict[Literal["key", "md5"], str]])
 
     def described(self, path: Path, like: JSON | None = None) -> JSON:
         stat = path.stat()

@@ -219,7 +219,8 @@ class Found:
     def __str__(self) -> str:
         made, hours = self.entry.made, float(self.entry.made.get("gpu_hours") or 0)
         spent = f", {hours:,.0f} GPU-hours" if hours >= 1 else ""
-        return f"made as {self.entry.job} on {made.get('host')} at {made.get('time')}{spent}"
+        where = f" on {made['host']}" if "host" in made else ""
+        return f"made as {self.entry.job}{where} at {made.get('time')}{spent}"
 
 
 class Store:

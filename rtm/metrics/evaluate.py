@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
+from scipy.special import softmax
 
 from rtm.config import Config, Experiment
 from rtm.config.experiments import Protocol, Recursive, Watching
@@ -25,9 +26,10 @@ from rtm.metrics.fid import Statistics, frechet_distance
 from rtm.metrics.images import Pictures
 from rtm.metrics.inception_score import inception_score
 from rtm.metrics.prdc import Membership, membership
-from rtm.metrics.refinement import Curves, Refinement
+from rtm.metrics.refinement import Curves, Refinement, hardness
 
 BATCH = 128
+SURE = 0.9  # a digit that the classifier names with more than this probability is one that can be read
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ def measure(fake: ImageSet, real: ImageSet, protocol: Protocol) -> Measured:
     metrics = {"fid": frechet_distance(real.statistics, fake.quality.features)}
     if fake.quality.logits is not None:
         metrics["is"], metrics["is_std"] = inception_score(fake.quality.logits, protocol.splits)
+        if protocol.extractor == "digit_classifier":
+            metrics["sure"] = float((softmax(fake.quality.logits, axis=1).max(axis=1) > SURE).mean())
     chosen = fake.coverage.features[: protocol.pr_samples]
     members = membership(real.coverage.features, chosen, protocol.k, protocol.strict)
     metrics |= members.metrics()
@@ -176,7 +180,7 @@ def write_metrics(config: Config, layout: Layout, experiment: Experiment, protoc
     for variant, images in samples.items():
         found = features_of(images, protocol, extractors, required, protocol.pr_samples)
         metrics[variant], features[variant] = measure(found, real, protocol).metrics, found.quality
-    refinement = _refinement(layout, experiment, seed, metrics, features, extractors[protocol.extractor])
+    refinement = _refinement(layout, experiment, seed, metrics, features, real, extractors[protocol.extractor])
     written: dict[str, Any] = {
         "experiment": experiment.name,
         "protocol": protocol_name,
@@ -199,6 +203,7 @@ def _refinement(
     seed: int,
     metrics: dict[str, dict[str, float]],  # by variant; what is measured of its depth is added
     features: dict[str, FeatureSet],  # of the samples, by variant
+    real: ImageSet,
     extractor: Extractor,
 ) -> dict[str, Curves]:
     """How a recursive mapper converges; nothing of other mappers."""
@@ -207,10 +212,13 @@ def _refinement(
     refinement = Refinement.load(experiment, layout.checkpoint(experiment.name, seed), seed)
     for variant, depth in experiment.depths.items():
         if depth.halting:
-            steps = torch.from_numpy(np.load(layout.samples(experiment.name, seed) / f"{variant}.steps.npy"))
+            path = layout.samples(experiment.name, seed) / f"{variant}.steps.npy"
+            with reading(path, f"make it again with `rtm sample {experiment.name} --seed {seed}`"):
+                steps = torch.from_numpy(np.load(path))
         else:
             steps = torch.full((len(features[variant]),), depth.H or 0)
         measured = refinement.measured(steps, features[variant], extractor)
+        measured["hardness"] = hardness(steps.numpy(), features[variant].features, real.quality.features)
         metrics[variant] |= {name: round(value, 9) for name, value in measured.items()}
     return {"refinement": refinement.curves()}
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rtm.data.weights import load_network
 from rtm.metrics.features import Extractor, Features, identity
+from rtm.metrics.inception_network import load_inception
 from rtm.metrics.resize import resized
-from rtm.models.inception import load_inception
 
 
 class InceptionExtractor(Extractor):

@@ -10,14 +10,16 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.core.devices import best_device
+from rtm.core.distances import nearest
 from rtm.core.randomness import permutation, seed_of
 from rtm.metrics.features import Extractor, FeatureSet, extract
-from rtm.metrics.sampling import evaluation_seed
-from rtm.models.drawing import draw, load_generator, mapper_inputs
+from rtm.metrics.sampling import evaluation_seed, mapper_inputs
+from rtm.models.drawing import draw, load_generator
 from rtm.models.layers import relative_change
 
 LATENTS = 1024  # whose states are followed
@@ -107,6 +109,14 @@ def amplification(mapper: Any, z: Tensor, H: int | Tensor) -> Tensor:
     """The relative error of w in float32, against float64, as a multiple of a single rounding: (latents,)."""
     exact = deepcopy(mapper).double()(z.double(), H=H)
     return relative_change(mapper(z, H=H).double(), exact, 1) / 2**-24
+
+
+def hardness(steps: np.ndarray, fake: np.ndarray, real: np.ndarray) -> float:
+    """Do hard images get more steps? The rank correlation of steps with the distance to the nearest real image in
+    feature space; 0 where all have the same number."""
+    if (steps == steps[0]).all():
+        return 0.0
+    return float(spearmanr(steps[: len(fake)], nearest(fake, real, 1)[0][:, 0]).statistic)
 
 
 def agreement(one: FeatureSet, other: FeatureSet) -> dict[str, float]:

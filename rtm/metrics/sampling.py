@@ -13,12 +13,20 @@ from rtm.core.devices import best_device
 from rtm.core.files import atomic_folder
 from rtm.core.progress import progress
 from rtm.core.randomness import permutation, seed_of
-from rtm.models.drawing import draw, load_generator, mapper_inputs
+from rtm.models.drawing import classes_of, draw, labels_of, latents, load_generator
 
 
 def evaluation_seed(seed: int) -> int:
     """The same for every experiment, so that image i of baseline and RTM share their noise."""
     return seed_of("evaluation", seed)
+
+
+def mapper_inputs(generator: nn.Module, experiment: Experiment, seed: int, index: torch.Tensor) -> torch.Tensor:
+    """What the mapper sees of images `index`: z, with classes beside the embedding of the label."""
+    z, labels = latents(seed, index, experiment.recipe.dim), labels_of(seed, index, classes_of(experiment))
+    if labels is None:
+        return z
+    return cast(torch.Tensor, cast(Any, generator).mapping.conditioned(z, labels))
 
 
 def write_samples(experiment: Experiment, checkpoint: Path, folder: Path, seed: int) -> None:

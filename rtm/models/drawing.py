@@ -6,7 +6,6 @@ Two experiments with the same dim share the noise of image i.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import torch
@@ -63,12 +62,6 @@ def labels_of(seed: int, index: Tensor, classes: int) -> Tensor | None:
         return None
     uniform = 0.5 * (1 + torch.erf(normal(seed_of(seed, "label"), index, 1)[:, 0].double() / 2**0.5))
     return (uniform * classes).long().clamp(max=classes - 1)
-
-
-def mapper_inputs(generator: nn.Module, experiment: Experiment, seed: int, index: Tensor) -> Tensor:
-    """What the mapper sees of images `index`: z, with classes beside the embedding of the label."""
-    z, labels = latents(seed, index, experiment.recipe.dim), labels_of(seed, index, classes_of(experiment))
-    return z if labels is None else cast(Any, generator).mapping.conditioned(z, labels)
 
 
 @torch.no_grad()

@@ -176,11 +176,11 @@ class RTM(nn.Module):
     ) -> Tensor:
         """w (batch, dim) from z (batch, in_dim), by H steps if given instead of those trained with; H (batch,) are the
         steps of each sample. With a tolerance see `settle`."""
-        if tolerance is not None or isinstance(H, Tensor):
-            return self.settle(z, tolerance or 0.0, max_H or self.H if H is None else H)[0]
-        steps = self.H if H is None else H
-        _require_positive(H=steps)
         with full_precision(z):
+            if tolerance is not None or isinstance(H, Tensor):
+                return self.settle(z, tolerance or 0.0, max_H or self.H if H is None else H)[0]
+            steps = self.H if H is None else H
+            _require_positive(H=steps)
             Z_H, _, _ = self._refined(z, steps)
             return self.read(Z_H)
 
@@ -205,6 +205,8 @@ class RTM(nn.Module):
             if done.any():
                 settled[:, left[done]], steps[left[done]] = Z_H[:, done], step
                 Z_H, Z_L, Z_0, left = Z_H[:, ~done], Z_L[:, ~done], Z_0[:, ~done], left[~done]
+            if not len(left):
+                break
         return self.read(settled), steps
 
     def trajectory(self, z: Tensor) -> Iterator[Tensor]:

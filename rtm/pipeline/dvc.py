@@ -24,7 +24,7 @@ from rtm.config import Config, load
 from rtm.config.classes import source_of
 from rtm.config.loading import PARAMS
 from rtm.core.errors import UserError
-from rtm.core.files import write_text
+from rtm.core.files import UNREADABLE, write_text
 from rtm.lineage.fingerprint import present
 from rtm.lineage.job import Job, Stage
 from rtm.methods.registry import method_class
@@ -97,7 +97,7 @@ def render(listing: Listing) -> str:
 def listed() -> Listing:
     """The stages that dvc.yaml has now; none if it cannot be read."""
     names: set[str] = set()
-    with suppress(OSError, yaml.YAMLError, AttributeError):
+    with suppress(*UNREADABLE, yaml.YAMLError):
         for name, stage in yaml.safe_load(FILE.read_text())["stages"].items():
             each = stage.get("foreach")
             if name == "train" and isinstance(each, str):

@@ -239,7 +239,7 @@ class _Builder:
         read = _architecture(experiment) | {
             "seed": seed,
             "samples": experiment.recipe.evaluation.samples,
-            "variants": list(experiment.variants),
+            "variants": _depths(experiment),
         }
         entries = ("rtm.metrics.sampling:write_samples", *_generator(experiment))
         inputs, outputs = [self.train(experiment, seed)], [self.layout.samples(experiment.name, seed)]
@@ -259,7 +259,7 @@ class _Builder:
         return self.add(Stage.GALLERY, subject, read, entries, inputs, outputs, compute, keeper="dvc")
 
     def evaluate(self, experiment: Experiment, protocol: str, seed: int) -> Job:
-        read = self.protocol(protocol, experiment.dataset_name) | {"variants": list(experiment.variants)}
+        read = self.protocol(protocol, experiment.dataset_name) | {"variants": _depths(experiment)}
         reference = self.reference(experiment.dataset_name, protocol)
         inputs = [self.sample(experiment, seed), reference, *self.networks(protocol)]
         entries: tuple[str, ...] = ("rtm.metrics.evaluate:write_metrics",)
@@ -286,7 +286,7 @@ class _Builder:
         read = _architecture(experiment) | {
             "batch": evaluation.latency_batch,
             "passes": [evaluation.latency_warmup, evaluation.latency_passes],
-            "variants": list(experiment.variants),
+            "variants": _depths(experiment),
         }
         inputs, outputs = [self.train(experiment, experiment.seeds[0])], [self.layout.latency(experiment.name)]
         entries = ("rtm.metrics.latency:measure_latency", *_generator(experiment))
@@ -375,6 +375,11 @@ def _generator(experiment: Experiment) -> tuple[str, ...]:
     """The code of this package that builds a generator."""
     left_out = (f"!{name}" for name in unused(experiment))
     return generator_builder(experiment), *_ours(mapper_class(experiment.mapper)), *left_out
+
+
+def _depths(experiment: Experiment) -> dict[str, dict[str, float]]:
+    """What each variant is sampled with."""
+    return {name: depth.options() | {"shuffled": depth.shuffled} for name, depth in experiment.depths.items()}
 
 
 def _ours(name: str) -> tuple[str, ...]:

@@ -128,7 +128,8 @@ def listen(stop: Callable[[], None]) -> None:
 
     # SLURM sends URG before the walltime: schedulers and shells in between ignore it, unlike TERM and USR1
     for number in (signal.SIGTERM, signal.SIGURG, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, ask)
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` ignores it
+            signal.signal(number, ask)
 
 
 def is_running(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """A training on a pretended GPU: the real method and its real steps at full size, a few of them, and their cost.
 
-A matching round is rehearsed with a pool of two chunks and of three. All have the same shapes, so the difference is what
-one more chunk costs, in time and in memory.
+A matching round is rehearsed with a pool of two chunks and of three. All have the same shapes, so the difference is
+what one more chunk costs, in time and in memory.
 """
 
 import math

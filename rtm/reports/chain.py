@@ -150,7 +150,7 @@ def _sentence(text: str | None) -> list[str]:
 def _made(made: JSON) -> str:
     """Host, job, time, cost and hardware."""
     jobs = made.get("slurm_jobs") or [job for job in (made.get("slurm_job"),) if job]
-    where = [made.get("host", "host left out"), *([f"SLURM job {', '.join(jobs)}"] if jobs else [])]
+    where = [*([made["host"]] if "host" in made else []), *([f"SLURM job {', '.join(jobs)}"] if jobs else [])]
     when = made.get("time", "")[:16].replace("T", " ")
     found = made.get("environment", {})
     on = [f"{'' if name == 'gpu' else f'{name} '}{found[name]}" for name in ("gpu", "torch", "cuda") if name in found]

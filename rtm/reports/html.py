@@ -13,14 +13,14 @@ from PIL import Image
 from rtm.config import Config
 from rtm.config.reports import Column, Table
 from rtm.core.errors import UserError
-from rtm.core.files import write_text
+from rtm.core.files import back, reading, write_text
 from rtm.core.layout import Layout
 from rtm.reports.cells import Cell, Line, Sheet, build, format_number
 from rtm.reports.chain import Chains, Link
 from rtm.reports.commands import drawing
 from rtm.reports.mathematics import Piece, pieces, plain
 from rtm.reports.notes import notes, stands_in
-from rtm.reports.panels import HEIGHT, WIDTH, Panel, panels, read_curve
+from rtm.reports.panels import HEIGHT, WIDTH, Panel, Rows, panels, read_curve
 from rtm.reports.status import RunStatus, duration
 from rtm.reports.tables import ARROWS, label_spans
 
@@ -238,7 +238,7 @@ def _drawing(config: Config, layout: Layout, chains: Chains, name: str) -> Drawi
 
 def _inlined(path: Path) -> tuple[str, tuple[int, int]]:
     """A picture as a data: address, small enough for a page."""
-    with Image.open(path) as opened:
+    with reading(path, back(path)), Image.open(path, formats=["PNG"]) as opened:
         image = opened.convert("RGB")
     if image.width > IMAGE_WIDTH:
         image = image.resize((IMAGE_WIDTH, round(image.height * IMAGE_WIDTH / image.width)), Image.Resampling.LANCZOS)
@@ -251,11 +251,15 @@ def _inlined(path: Path) -> tuple[str, tuple[int, int]]:
 
 
 def _curves(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> list[Curve]:
+    """Mappers of one recipe and dataset have the same axes."""
+    rows: dict[str, list[Rows]] = {name: [] for name in config.experiments}
+    for run in runs:
+        rows[run.experiment].append(read_curve(layout.curve(run.experiment, run.seed), run.log))
     found = []
     for experiment in config.experiments.values():
-        own = [run for run in runs if run.experiment == experiment.name]
-        rows = [read_curve(layout.curve(run.experiment, run.seed), run.log) for run in own]
-        drawn = panels(rows, experiment.steps())
+        same = (experiment.recipe, experiment.dataset_name)
+        rivals = [each for each in config.experiments.values() if (each.recipe, each.dataset_name) == same]
+        drawn = panels(rows[experiment.name], experiment.steps(), [each for one in rivals for each in rows[one.name]])
         if drawn:
             found.append(Curve(experiment.name, drawn))
     return found

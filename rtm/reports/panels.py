@@ -44,19 +44,19 @@ def read_curve(curve: Path, log: Path | None) -> Rows:
     return [] if log is None else log_rows(log)
 
 
-def panels(runs: Sequence[Rows], total: int) -> list[Panel]:
-    """A panel over the steps for each logged number."""
+def panels(runs: Sequence[Rows], total: int, compared: Sequence[Rows] = ()) -> list[Panel]:
+    """A panel over the steps for each logged number, with axes that hold the runs `compared` with, too."""
     drawn = []
     for column, title in COLUMNS.items():
         lines = [[(row["step"], row[column]) for row in rows if column in row] for rows in runs]
         present = [_thinned(line) for line in lines if line]
         if present:
-            drawn.append(_panel(title, present, total, column in LOGARITHMIC))
+            values = [row[column] for rows in (*runs, *compared) for row in rows if column in row]
+            drawn.append(_panel(title, present, total, values, column in LOGARITHMIC))
     return drawn
 
 
-def _panel(title: str, lines: list[Points], total: int, logarithmic: bool) -> Panel:
-    values = [y for line in lines for _, y in line]
+def _panel(title: str, lines: list[Points], total: int, values: list[float], logarithmic: bool) -> Panel:
     logarithmic = logarithmic and min(values) > 0
 
     def scaled(value: float) -> float:

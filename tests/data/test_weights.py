@@ -22,7 +22,7 @@ from rtm.data import sources, weights
 from rtm.data.download import UnreachableError
 from rtm.data.fetch import fetch_network
 from rtm.data.weights import NETWORKS, Network, Source, load_network
-from rtm.models.inception import inception_layers
+from rtm.metrics.inception_network import inception_layers
 
 
 class Trap:

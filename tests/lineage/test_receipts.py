@@ -92,6 +92,16 @@ def test_what_takes_gpus_is_made_on_a_cluster() -> None:
     assert Ledger().advice(table) == "Make it with `snakemake --cores all -- out/table.txt`."
 
 
+@pytest.mark.parametrize(("given", "recorded_as"), [("", None), ("cluster", "cluster")])
+def test_the_name_of_the_host_can_be_left_out(
+    monkeypatch: pytest.MonkeyPatch, given: str, recorded_as: str | None
+) -> None:
+    monkeypatch.setenv("RTM_HOST", given)
+    make(job("train"))
+    assert json.loads(job("train").receipt.read_text())["made"].get("host") == recorded_as
+    assert state(job("train")) is State.FRESH
+
+
 def test_a_failed_job_leaves_no_receipt() -> None:
     with pytest.raises(RuntimeError), recorded(job("train")):
         raise RuntimeError

@@ -36,7 +36,7 @@ VIEWS = {
     "figure": ["fig_fewshot_shells", "fig_slerp_shells_dog", "fig_sweep_cifar10", "fig_curves_cifar10"],
 }
 VIEWS["figure"] += ["fig_precision_recall_cifar10", "fig_progress_cifar10", "fig_rejected_fewshot", "fig_pairs_afhq_1"]
-VIEWS["figure"] += ["fig_neighbours_cifar10"]
+VIEWS["figure"] += ["fig_neighbours_cifar10", "fig_convergence"]
 
 
 @contextmanager
@@ -200,11 +200,11 @@ def test_little_is_left_out() -> None:
     }
 
 
-CONFIG, WRONG = "rtm.config", ("native", "H8", "H16", "H32", "H64", "H3")
+CONFIG = "rtm.config"
 DERIVED: dict[str, tuple[str, Any, Stage]] = {  # what config computes: a wrong value in its place, and who reads it
     "which number fills a cell": ("reports._section", lambda part: "latency", Stage.TABLE),
     "how many images a figure shows": ("reports.Figure.images", property(lambda self: 3), Stage.FIGURE),
-    "at which H samples are drawn": ("loading.Experiment.variants", property(lambda self: WRONG), Stage.SAMPLE),
+    "at which H samples are drawn": ("loading.Depth.options", lambda self: {"H": 3}, Stage.SAMPLE),
     "how long a training is": ("experiments.Training.total_steps", lambda self, images: 3, Stage.TRAIN),
     "how many samples are measured": ("experiments.Protocol.required", lambda self, name: 63, Stage.EVALUATE),
 }

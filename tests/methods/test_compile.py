@@ -46,7 +46,7 @@ def match_alike(eager: Method, compiled: Method, monkeypatch: pytest.MonkeyPatch
 
         def checked(*given: Any) -> Round:
             expected = found.pop(0)
-            torch.testing.assert_close(again(*given).distances, expected.distances, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(again(*given).distances, expected.distances, rtol=2e-3, atol=0)
             return expected
 
         monkeypatch.setattr(eager.matching, "round", remembered)
@@ -73,7 +73,7 @@ def test_no_part_uses_up_the_versions_of_another(monkeypatch: pytest.MonkeyPatch
     assert counters["stats"]["unique_graphs"] == 3 * len(generator.synthesis.stages)
 
 
-@pytest.mark.parametrize("name", ["cifar10_imle_rtm", "cifar10_imle_mlp", "afhq_stylegan2_ada_rtm"])
+@pytest.mark.parametrize("name", ["cifar10_imle_rtm", "shells_imle_mlp", "afhq_stylegan2_ada_rtm"])
 def test_compiled_steps_equal_eager_ones(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve steps are four epochs of 48 images, each of which begins with a matching round."""
     reference, method = (started(tmp_path, name, compiled) for compiled in (False, True))
@@ -82,6 +82,7 @@ def test_compiled_steps_equal_eager_ones(name: str, tmp_path: Path, monkeypatch:
     compiled = losses(method, range(2))
     after_the_first = counters["stats"]["unique_graphs"]
     compiled += losses(method, range(2, 12))
-    assert compiled == pytest.approx(eager, rel=2e-5)
+    assert compiled[:3] == pytest.approx(eager[:3], rel=1e-5)
+    assert compiled == pytest.approx(eager, rel=5e-4)  # Adam makes much of the rounding of gradients near zero
     assert after_the_first > 0 and counters["stats"]["unique_graphs"] == after_the_first
     assert not counters["graph_break"] and not counters["unimplemented"]

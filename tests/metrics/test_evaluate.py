@@ -151,6 +151,15 @@ def test_a_protocol_uses_the_features_it_names() -> None:
     assert found == pytest.approx(expected, abs=1e-6)
 
 
+def test_the_digit_classifier_says_how_many_digits_can_be_read() -> None:
+    logits = np.log([[0.95, 0.05], [0.91, 0.09], [0.89, 0.11], [0.5, 0.5]]).repeat(20, axis=0).astype(np.float32)
+    fake = seen(80, 0)
+    fake = replace(fake, quality=replace(fake.quality, logits=logits))
+    chosen = PROTOCOL.model_copy(update={"extractor": "digit_classifier"})
+    assert measure(fake, seen(80, 1), chosen).metrics["sure"] == 0.5
+    assert "sure" not in measure(fake, seen(80, 1), PROTOCOL).metrics
+
+
 def test_without_classes_there_is_no_inception_score() -> None:
     assert "is" not in measure(seen(80, 0, logits=False), seen(80, 1), PROTOCOL).metrics
 

@@ -20,7 +20,7 @@ from rtm.core.layout import Layout
 from rtm.metrics.evaluate import write_metrics, write_reference
 from rtm.metrics.features import FeatureSet
 from rtm.metrics.latency import measure_latency
-from rtm.metrics.refinement import agreement, amplification, changes, quantiles
+from rtm.metrics.refinement import agreement, amplification, changes, hardness, quantiles
 from rtm.metrics.sampling import write_samples
 from rtm.models.registry import build_generator
 
@@ -65,6 +65,14 @@ def test_agreement_by_hand() -> None:
     same = agreement(FeatureSet(features, logits), FeatureSet(features, logits))
     assert same == {"feature_change": 0.0, "flips": 0.0}
     assert "flips" not in agreement(FeatureSet(features, None), FeatureSet(features, None))
+
+
+def test_hardness_is_a_rank_correlation_with_the_distance_to_the_data() -> None:
+    fake = np.arange(10.0, dtype=np.float32)[:, None] ** 2
+    real = np.array([[0.0], [-5.0]], np.float32)
+    assert hardness(np.arange(10), fake, real) == pytest.approx(1)
+    assert hardness(-np.arange(10), fake, real) == pytest.approx(-1)
+    assert hardness(np.full(10, 8), fake, real) == 0
 
 
 def test_rounding_errors_grow_with_the_recursion_and_vanishes_in_float64() -> None:

@@ -362,6 +362,16 @@ def test_the_residual_is_one_more_step() -> None:
     assert isinstance(gradient, Tensor) and gradient.any()
 
 
+@pytest.mark.parametrize("block", ["mixer", "attention"])
+def test_nothing_is_left_to_do_when_all_have_halted(block: Any) -> None:
+    mapper, z = RTM(16, 2, 8, 3, 1, block=block), torch.randn(5, 16)
+    batches: list[int] = []
+    mapper.block.register_forward_hook(lambda _, given, out: batches.append(out.shape[1]))
+    w, steps = mapper.settle(z, 3.0, 9)  # more than any step can change two vectors of one length
+    assert steps.tolist() == [1] * 5 and batches == [5, 5]
+    torch.testing.assert_close(w, mapper(z, H=1).detach())
+
+
 def test_halting_asks_for_a_step() -> None:
     with pytest.raises(UserError, match="max_H is 0"):
         RTM(16, 2, 8, 3, 1).settle(torch.randn(2, 16), 0.1, 0)

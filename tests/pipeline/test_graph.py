@@ -185,6 +185,8 @@ def test_misspelt_arguments_are_refused(graph: dict[str, Job]) -> None:
     ],
 )
 def test_a_timed_job_runs_alone(root: str, main: bool, cores: int | None, threads: int) -> None:
-    workflow = SimpleNamespace(is_main_process=main, resource_settings=SimpleNamespace(cores=cores))
+    workflow = SimpleNamespace(
+        global_resources={}, is_main_process=main, resource_settings=SimpleNamespace(cores=cores)
+    )
     wildcards = SimpleNamespace(root=root, experiment="cifar10_imle_rtm")
     assert Plan(workflow, str, {}).all_threads("latency")(wildcards) == threads

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import getpass
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from rtm.core.errors import UserError
 from rtm.core.files import atomic
 from rtm.methods.registry import build_method
 from rtm.pipeline import runs
-from rtm.pipeline.runs import book_of, is_running, listen, log_rows, only_one
+from rtm.pipeline.runs import book_of, is_running, listen, log_rows, only_one, training
 from rtm.training.loop import Run
 
 HOLDER = """
@@ -126,6 +127,42 @@ def test_a_second_ctrl_c_ends_at_once_but_for_torchruns_own(is_part: bool, monke
         for number, handler in before.items():
             signal.signal(number, handler)
     assert len(asked) == 1 + is_part
+
+
+def test_nohup_is_respected() -> None:
+    numbers = (signal.SIGTERM, signal.SIGURG, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        for given in (signal.SIG_IGN, signal.SIG_DFL):
+            signal.signal(signal.SIGHUP, given)
+            listen(lambda: None)
+            assert (signal.getsignal(signal.SIGHUP) == signal.SIG_IGN) == (given == signal.SIG_IGN)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("seconds", ["-7200.0", "NaN", "1e999"])
+def test_a_book_of_negative_hours_is_not_believed(tmp_path: Path, seconds: str) -> None:
+    part = '{"host": "h", "pid": 1, "job": null, "gpus": 1, "began": 1.0, "ended": "done", "seconds": ' + seconds + "}"
+    (tmp_path / "run.json").write_text('{"experiment": "x", "seed": 0, "slices": [' + part + "]}")
+    with pytest.raises(UserError, match=r"run\.json is damaged .*slices\.0\.seconds"):
+        book_of(tmp_path)
+
+
+def test_a_clock_that_is_set_back_books_no_negative_hours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with training(tmp_path, "x", 0, gpus=2):
+        monkeypatch.setattr("time.time", lambda: 0.0)
+    book = book_of(tmp_path)
+    assert book is not None and book.slices[0].ended == "done" and book.gpu_hours >= 0
+
+
+def test_the_end_of_a_deleted_run_makes_no_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(UserError, match="was deleted while it was trained"), training(folder, "x", 0, 0) as check_owner:
+        shutil.rmtree(folder)
+        check_owner()
+    assert not folder.exists()
 
 
 def test_a_half_written_line_of_the_log_is_left_out(tmp_path: Path) -> None:

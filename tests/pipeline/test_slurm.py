@@ -1,13 +1,19 @@
 """Commands sent to SLURM, and the handling of its answers."""
 
+import sys
 import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
-from rtm.pipeline import slurm
+from rtm.pipeline import slurm, submit
+from rtm.pipeline.slurm import Executor, Site, job_name, largest_memory
 
 ASKED = Resources(gpus=4, cpus=32, mem_gb=128, hours=336)
 
@@ -71,3 +77,145 @@ def test_the_request_is_repeated_while_the_controller_is_away(tmp_path: Path, mo
     (tmp_path / "asked").unlink()
     monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 70))  # there is no time left to wait
     assert not slurm.requeue() and (tmp_path / "asked").read_text() == "\n"
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Stand-ins for SLURM's commands, each a line of shell."""
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    slurm._partitions.cache_clear()
+    slurm._nodes.cache_clear()
+    (tmp_path / "bin").mkdir()
+
+    def write(**lines: str) -> None:
+        for name, line in lines.items():
+            (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{line}\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("limit", "minutes"),
+    [("1-00:00:00", 1440), ("2-12", 3600), ("24:00:00", 1440), ("30:00", 30), ("45", 45), ("infinite", float("inf"))],
+)
+def test_limits_of_partitions_are_minutes(limit: str, minutes: float) -> None:
+    assert slurm._minutes(limit) == minutes
+
+
+def test_a_site_is_checked_before_anything_is_fetched(programs: Callable[..., None]) -> None:
+    programs(sinfo="printf 'main*\\t1-00:00:00\\nlong\\t7-00:00:00\\n'", sacctmgr="printf 'proj\\n'", sbatch="exit 0")
+    Site(None, None).check()
+    Site("long,main", "Proj").check()
+    with pytest.raises(UserError, match=r"no partition nowhere; set slurm_partition .* to one of main, long"):
+        Site("nowhere", None).check()
+    with pytest.raises(UserError, match=r"no account mine for you; set slurm_account .* to one of proj"):
+        Site(None, "mine").check()
+    Site(None, None).refuse_long("train/x", 1440)
+    Site("long", None).refuse_long("train/x", 5000)
+    with pytest.raises(UserError, match=r"train/x asks for 1441 minutes, and partition main allows 1440; set walltime"):
+        Site(None, None).refuse_long("train/x", 1441)
+    programs(sbatch="echo 'sbatch: error: Invalid account or account/partition combination specified' >&2; exit 1")
+    with pytest.raises(UserError, match=r"SLURM refuses slurm_partition main .* Invalid account .*slurm/config\.yaml"):
+        Site("main", None).check()
+
+
+def test_a_cluster_that_does_not_answer_is_refused(programs: Callable[..., None]) -> None:
+    programs(sinfo="echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1")
+    with pytest.raises(UserError, match="SLURM does not answer"):
+        Site(None, None).check()
+
+
+WORDS = ["--parsable", "--job-name", "train.x.0", "--comment", "rule_train", "--wrap=true"]
+AWAY = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
+
+
+def test_a_submission_is_repeated_while_the_controller_is_away(
+    programs: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(submit, "PAUSE", 0.01)
+    programs(sbatch=f"echo >> asked; [ $(wc -l < asked) -lt 3 ] || exec echo 17\necho '{AWAY}' >&2; exit 1", squeue=":")
+    assert submit.submit(WORDS) == 0
+    assert capfd.readouterr().out == "17\n"
+    programs(sbatch="echo 'sbatch: error: invalid partition' >&2; exit 3")
+    assert submit.submit(WORDS) == 3
+    monkeypatch.setattr(submit, "PATIENCE", 0.0)
+    programs(sbatch=f"echo '{AWAY}' >&2; exit 1")
+    assert submit.submit(WORDS) == 1
+
+
+def test_a_job_that_was_submitted_after_all_is_not_submitted_twice(
+    programs: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(submit, "PAUSE", 0.01)
+    now, before = datetime.now(), datetime.now() - timedelta(hours=1)
+    rows = "\n".join(
+        "\t".join([number, "PENDING", "rule_train", "train.x.0", f"{time:%Y-%m-%dT%H:%M:%S}", "None", str(tmp_path)])
+        for number, time in (("8", before), ("9", now))
+    )
+    programs(sbatch=f"echo >> asked; echo '{AWAY}' >&2; exit 1", squeue=f"cat <<END\n{rows}\nEND")
+    assert submit.submit(WORDS) == 0
+    assert capfd.readouterr().out == "9\n" and (tmp_path / "asked").read_text() == "\n"
+
+
+class Submitted(SimpleNamespace):
+    def is_group(self) -> bool:
+        return hasattr(self, "groupid")
+
+
+def test_names_of_jobs_say_stage_and_experiment() -> None:
+    training = Submitted(name="train", wildcards=["smoke/", "cifar10_imle_rtm", "0"])
+    assert job_name(None, training) == "train.smoke.cifar10_imle_rtm.0"
+    assert job_name("mine", Submitted(groupid="measure_obama_imle_mlp_seed0")) == "mine.measure_obama_imle_mlp_seed0"
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A stand-in for the executor's module."""
+
+    class Reporting:
+        def report_job_error(self, info: Any, msg: str, **_: Any) -> None:
+            told.append(msg)
+
+    told: list[str] = []
+    made = SimpleNamespace(
+        get_min_job_age=iter([None, 300, None]).__next__,
+        get_submit_command=lambda job, params, **_: f"sbatch --parsable --job-name {params['run_uuid']} -t 5000",
+        query_job_status_squeue=lambda run: f"squeue --states=all --name {run}",
+        query_job_status_sacct=lambda run: f"sacct --endtime now --name {run}",
+        Executor=Reporting,
+        told=told,
+    )
+    monkeypatch.setitem(sys.modules, "snakemake_executor_plugin_slurm", made)
+    return made
+
+
+def test_the_executor_is_completed(plugin: Any, programs: Callable[..., None]) -> None:
+    programs(
+        scontrol="echo 'JobId=7 JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode=0:125 NodeList=node'", squeue=":"
+    )
+    executor = Executor(walltime=1440)
+    assert [plugin.get_min_job_age() for _ in range(3)] == [None, 300, 300]
+    assert "--name" not in plugin.query_job_status_squeue("abc") + plugin.query_job_status_sacct("abc")
+    one = Submitted(
+        name="train", rule=SimpleNamespace(name="train"), wildcards=["", "x", "0"], resources={"mem_mb": 4000}
+    )
+    group = Submitted(groupid="measure_x_seed0", jobs=[one], resources={"mem_mb": 4000})
+    params = {"run_uuid": "abc", "comment_str": "rule_train"}
+    call = plugin.get_submit_command(one, params)
+    assert "-m rtm.pipeline.submit --parsable --job-name train.x.0 -t 5000" in call and "sbatch" not in call
+    assert "-t 1440" in plugin.get_submit_command(group, params)
+    plugin.Executor().report_job_error(SimpleNamespace(job=one, external_jobid="7"), msg="SLURM-job '7' failed. ")
+    assert plugin.told == [
+        "SLURM-job '7' failed. SLURM says: JobState OUT_OF_MEMORY, Reason OutOfMemory, ExitCode 0:125, NodeList node. "
+        "It ran out of its 4000 MB; a next attempt asks for twice as much, up to the node's."
+    ]
+    assert executor.exhausted == {slurm.comment("train", "", "x", "0"): 1}
+
+
+def test_memory_grows_up_to_the_largest_node_with_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "_nodes", lambda: [["gpu:h100:4", "16", "512000"], ["(null)", "128", "1024000"]])
+    assert largest_memory(ASKED, "h100") == 512_000
+    monkeypatch.setattr(slurm, "_nodes", list)
+    assert largest_memory(ASKED, "h100") == 128_000

@@ -12,6 +12,7 @@ from support import PARAMS
 from rtm.cli import plan as plan_cli
 from rtm.config import Config, Experiment, load
 from rtm.core.errors import UserError
+from rtm.core.files import write_json
 from rtm.pipeline.graph import every_job, jobs
 from rtm.plan import plan as planning
 from rtm.plan.estimate import Plan, seconds, times
@@ -43,7 +44,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
             key: rehearsal() if each.recipe.imle else replace(rehearsal(), chunks=0) for key, each in missing.items()
         }
         for key, each in found.items():
-            planning.write_json(planning._file(key), each.to_json())
+            write_json(planning._file(key), each.to_json())
         return found
 
     monkeypatch.setattr(Planner, "_rehearsed", rehearsed)

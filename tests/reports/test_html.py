@@ -189,6 +189,16 @@ def test_curves_keep_their_ends_in_the_box() -> None:
     assert [tick.text for tick in rejected.y] == ["0", "0.5"]
 
 
+def test_runs_that_are_compared_have_the_same_axes() -> None:
+    """Rivals from 1 to 100: a flat line at 10 lies in the middle of the decades, and both have the same ticks."""
+    flat, steep = [
+        [{"step": float(step), "fid": fids[step]} for step in (0, 1)] for fids in ((10.0, 10.0), (100.0, 1.0))
+    ]
+    (one,), (other,) = (panels([own], 1, [flat, steep]) for own in (flat, steep))
+    assert [tick.place for tick in one.y] == [tick.place for tick in other.y]
+    assert one.lines == ("M0,65L260,65",) and other.lines == ("M0,0L260,130",)
+
+
 def test_it_does_not_wait_for_torch() -> None:
     code = "import sys, rtm.reports.html; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

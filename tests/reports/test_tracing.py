@@ -136,7 +136,7 @@ def test_the_page_shows_the_same(finished: Path) -> None:
     page = write_page(config, config.layout, []).read_text()
     story = page.split('id="chain-digits_rtm-digits"')[1].split("</details>")[0]
     assert (
-        story.count("unchanged") == 22
+        story.count("unchanged") == 24
         and story.count("same parameters") == 3
         and "SLURM job 4711" in story
         and "inputs changed" not in story

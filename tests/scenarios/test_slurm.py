@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir
 from pathlib import Path
 
@@ -54,8 +54,8 @@ class Site:
         self.folder, self.slurm = folder, slurm
         self.environment = client(environment(folder), slurm)
 
-    def submit(self, *targets: object) -> subprocess.Popen[bytes]:
-        command = ["snakemake", "--profile", "slurm", *QUICK, "--", *map(str, targets)]
+    def submit(self, *targets: object, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        command = ["snakemake", "--profile", "slurm", *QUICK, *options, "--", *map(str, targets)]
         with open(self.folder / "output.txt", "ab") as file:
             return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=file, stderr=file)
 
@@ -228,6 +228,20 @@ def test_an_impossible_request_is_refused(tmp_path: Path, slurm: Cluster) -> Non
     assert not (tmp_path / "data").exists()  # before anything is fetched
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--default-resources", "slurm_partition=nowhere"], "SLURM has no partition nowhere; set slurm_partition"),
+        (["--config", "walltime=5000"], "asks for 5000 minutes, and partition main allows 1440; set walltime=1440"),
+    ],
+)
+def test_what_the_site_cannot_do_is_refused(tmp_path: Path, slurm: Cluster, options: list[str], told: str) -> None:
+    site = Site(copied(tmp_path), slurm)
+    assert site.end_of(site.submit("reports/tab_cifar10.tex", options=options)) == 1
+    assert told in site.output() and "submitted" not in site.output()
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: Cluster) -> None:
     """With jobs that only stand in: each rule's GPUs, and a job that may not be put back into the queue."""
     finished = Repository.create(tmp_path / "finished")
@@ -252,6 +266,7 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
     stages += ["summary/cifar10_imle_rtm", "table/tab_cifar10"]
     receipts = {stage: json.loads((clone.folder / f"lineage/{stage}.json").read_text())["made"] for stage in stages}
     assert [stage for stage, made in receipts.items() if "slurm_job" in made] == stages[:3]
+    assert len({receipts[stage]["slurm_job"] for stage in stages[1:3]}) == 1  # measured in one job
     assert receipts[stages[0]]["gpus"] == "0,1,2,3"  # four H100s and their cores, from params/recipes.yaml
     assert "threads: 32" in output
     assert clone.planned("reports/tab_cifar10.tex") == []

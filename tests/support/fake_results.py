@@ -18,11 +18,11 @@ def write_results(config: Config, layout: Layout, name: str, sections: Sections,
     """`sections` as in a summary: what is given is measured, the rest is 0.5; `spread` makes the seeds differ."""
     experiment = config.experiment(name)
     offsets = np.linspace(-spread, spread, len(experiment.seeds)) if len(experiment.seeds) > 1 else [0.0]
-    default = dict.fromkeys(("fid", "is", "is_std", "precision", "recall", "density", "coverage"), 0.5)
+    default = dict.fromkeys(("fid", "is", "is_std", "precision", "recall", "density", "coverage", "sure"), 0.5)
     recursive = isinstance(experiment.mapper, Recursive)
     if recursive:
         moved = ("z_change", "z_tail", "w_change", "flips", "feature_change")
-        default |= dict.fromkeys(("steps", *moved, "rounding", "rounding_tail"), 0.5)
+        default |= dict.fromkeys(("steps", *moved, "rounding", "rounding_tail", "hardness"), 0.5)
     curve = {share: [0.5 / step for step in range(1, 16)] for share in ("p10", "median", "p90", "p99")}
     refinement = {"refinement": {"z": curve, "w": curve}} if recursive else {}
     for protocol in experiment.recipe.evaluation.protocols:

@@ -111,7 +111,7 @@ class Cluster:
 
     def unanswered(self) -> int:
         """How often Snakemake has asked for its jobs in vain."""
-        return tail(self.folder / "unanswered").count("--name")
+        return tail(self.folder / "unanswered").count("--states=all")
 
     def _until(self, condition: Callable[[], bool]) -> None:
         wait_for(condition, lambda: "".join(map(tail, sorted(self.folder.glob("*.log")))))

@@ -40,15 +40,14 @@ class Matching:
 
     def round(self, number: int, decode: Callable[[int], Tensor]) -> Round:
         """Match every image to pool `number`; decode(i) gives the images of the chunk that begins with latent i."""
-        first = number * self.m
+        chunk, first, turns = self.imle.chunk, number * self.m, slice(distributed.rank(), None, distributed.world())
+        starts = range(first, first + self.m, chunk)[turns]
         match = StreamingMatch(self.data_features, self.epsilon)
-        chunks = torch.arange(self.m, device=self.device).split(self.imle.chunk)
-        mine = chunks[distributed.rank() :: distributed.world()]
-        for chunk in mine:
-            match.update(self.embedding(decode(first + int(chunk[0]))), first + int(chunk[0]))
-        prior = torch.zeros(self.m, device=self.device)
-        prior[torch.cat([*mine, prior.new_empty(0, dtype=torch.int64)])] = match.observed
-        prior = torch.stack(distributed.gather(prior)).amax(0).cpu()  # each sample was seen by one process
+        for start in starts:
+            match.update(self.embedding(decode(start)), start)
+        observed = torch.zeros(self.m // chunk, chunk, device=self.device)
+        observed[turns] = match.observed.view(len(starts), chunk)
+        prior = torch.stack(distributed.gather(observed)).amax(0).flatten().cpu()  # one process saw each sample
         rejected = torch.stack(distributed.gather(torch.tensor([match.rejected], device=self.device))).sum()
         found, distances = _merged(match)
         return Round(found, distances, prior[found - first], prior, int(rejected) / self.m)

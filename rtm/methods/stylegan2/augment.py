@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rtm.core.devices import sent
 from rtm.core.randomness import normal
 from rtm.models.layers import full_precision
 
@@ -119,7 +120,10 @@ def look(images: Tensor, places: Tensor, along: Tensor, size: int, mode: str, be
 
 
 class Augment(nn.Module):
-    """forward(images, p, seed, index): augmented images (batch, 3, size, size), twice differentiable in the images."""
+    """forward(images, p, seed, index): augmented images (batch, 3, size, size), twice differentiable in the images.
+
+    `index` is on the CPU, where the few random numbers become matrices: how far an image must be padded depends on
+    them, and to ask a GPU would mean to wait for it."""
 
     wavelet: Tensor
 
@@ -131,19 +135,19 @@ class Augment(nn.Module):
         sizes = [BLIT, GEOMETRY, COLOUR, BLIT_DRAWS, GEOMETRY_DRAWS, COLOUR_DRAWS]
         with full_precision(images):
             *gates, blit, geometry, colour = torch.split(normal(seed, index, sum(sizes)), sizes, dim=1)
-            chances = p, self._geometry_chances(p, images), p
+            chances = p, self._geometry_chances(p), p
             on = [uniform(gate) < chance for gate, chance in zip(gates, chances, strict=True)]
             size = images.shape[-1]
             places = blit_places(on[0], blit, size)
             copied = self.blit(images, places, on[0].any(1))
             places = places @ geometry_places(on[1], geometry, size)
-            images = _where(on[1].any(1), self.warp(images, places), copied)
+            images = _where(sent(on[1].any(1), images.device), self.warp(images, places), copied)
             return self.recolour(images, *colours(on[2], colour), on[2].any(1))
 
     @staticmethod
-    def _geometry_chances(p: float | Tensor, images: Tensor) -> Tensor:
+    def _geometry_chances(p: float | Tensor) -> Tensor:
         """p, but for the two rotations such that at least one of them happens with probability p."""
-        p = p if isinstance(p, Tensor) else torch.full((), p, device=images.device)  # written there, not copied
+        p = torch.as_tensor(p, dtype=torch.float32)
         turn = 1 - (1 - p).sqrt()
         return torch.stack([p, turn, p, turn, p])
 
@@ -152,7 +156,8 @@ class Augment(nn.Module):
         """Pixels copied as they are."""
         size = images.shape[-1]
         along = torch.arange(size, device=images.device) - (size - 1) / 2
-        return _where(changed, look(images, places, along, size, "nearest", "reflection"), images)
+        copied = look(images, sent(places, images.device), along, size, "nearest", "reflection")
+        return _where(sent(changed, images.device), copied, images)
 
     def warp(self, images: Tensor, places: Tensor) -> Tensor:
         """Resampling at twice the resolution, between the wavelet filter and its mirror image (ADA App. B.2). The
@@ -167,7 +172,8 @@ class Augment(nn.Module):
         for _ in "xy":
             fine = F.conv_transpose2d(fine, 2 * taps, stride=(1, 2), padding=(0, CENTRE))[..., :-1].mT
         along = (torch.arange(2 * size + len(SYM6) - 2, device=images.device) - CENTRE) / 2 - half
-        seen = look(fine.view(*images.shape[:2], 2 * wide - 1, -1), places, along, wide, "bilinear", "zeros")
+        places, fine = sent(places, images.device), fine.view(*images.shape[:2], 2 * wide - 1, -1)
+        seen = look(fine, places, along, wide, "bilinear", "zeros")
         seen = seen.flatten(0, 1)[:, None]
         for _ in "xy":
             seen = F.conv2d(seen, taps, stride=(1, 2)).mT
@@ -175,6 +181,7 @@ class Augment(nn.Module):
 
     @staticmethod
     def recolour(images: Tensor, matrices: Tensor, brightness: Tensor, changed: Tensor) -> Tensor:
+        matrices, brightness, changed = (sent(each, images.device) for each in (matrices, brightness, changed))
         brighter = images + brightness[:, None, None, None]
         return _where(changed, torch.einsum("bij,bjhw->bihw", matrices.to(images.dtype), brighter), images)
 

@@ -94,8 +94,7 @@ class StyleGAN2Method(Method):
         return self.descend(name, lambda part, n: loss_of(part) * (len(part) / n), batch)
 
     def _generator_loss(self, number: Tensor) -> Tensor:
-        number = sent(number, self.setting.device)
-        ws, labels, noise = self._styles("generator", number)
+        ws, labels, noise = self._styles("generator", sent(number, self.setting.device))
         self.generator.mapping.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
         with self._reduced():
             images = self.generator.synthesis(ws, noise)
@@ -121,17 +120,17 @@ class StyleGAN2Method(Method):
             with torch.no_grad():
                 ws, labels, noise = self._styles("discriminator", number)
                 fakes = self.generator.synthesis(ws, noise)
-            fake_logits = self._judged(fakes, labels, "fake", number)
-            real_logits = self._judged(reals, real_labels, "real", number)
+            fake_logits = self._judged(fakes, labels, "fake", pairs[:, 0])
+            real_logits = self._judged(reals, real_labels, "real", pairs[:, 0])
         self._count(real_logits)
         return losses.discriminator_loss(real_logits, fake_logits)
 
     def _r1_loss(self, pairs: Tensor) -> Tensor:
         """In float32 and uncompiled, as `_path_loss`; the gradient goes through the augmentations."""
-        number, reals, labels = self._reals(pairs)
+        _, reals, labels = self._reals(pairs)
         reals.requires_grad_()
         with torch.compiler.set_stance("force_eager"):
-            logits = self._judged(reals, labels, "r1", number)
+            logits = self._judged(reals, labels, "r1", pairs[:, 0])
             penalty = losses.r1_penalty(logits, reals)
         self._count(logits)
         return penalty * self.gan.r1_gamma * self.gan.r1_every

@@ -158,7 +158,7 @@ def test_generator_and_discriminator_take_any_mapper_and_labels(classes: int, re
     generator = StyleGenerator(mapper, Synthesis(DIM, 16, 32, 4), classes)
     labels = torch.tensor([0, 1, 2, 0]) if classes else None
     z = torch.randn(4, DIM)
-    images = generator(z, labels, H=3 if recursive else None)
+    images = generator(z, labels, **({"H": 3} if recursive else {}))
     assert images.shape == (4, 3, 16, 16)
     discriminator = Discriminator(16, channel_base=32, channel_max=4, mbstd_group=4, classes=classes)
     logits = discriminator(images, labels)
