@@ -39,7 +39,9 @@ def plans() -> dict[str, Plan]:
     return {plan.experiment.name: plan for plan in planned}
 
 
-MARGIN = pytest.mark.xfail(strict=True, reason="ADA's warp reads its margin from the GPU (methods/stylegan2/augment.py)")
+MARGIN = pytest.mark.xfail(
+    strict=True, reason="the warp of ADA reads its margin (stylegan2/augment.py)"
+)
 
 
 @pytest.mark.slow(seconds=150)
