@@ -24,8 +24,8 @@ PARAMS = Path(__file__).parents[1] / "params"
 METRICS = ("fid", "precision", "recall", "density", "coverage", "sure", "is")
 
 
-def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> str:
-    """Go to a copy of params/ in which the experiment and its variant have these seeds; return the variant's name."""
+def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> tuple[str, str]:
+    """Go to a copy of params/ with the experiment, unchanged and changed, under names of their own; return these."""
     shutil.copytree(PARAMS, folder / "params", dirs_exist_ok=True)
     os.chdir(folder)
     files = {key: Path(f"params/{key}.yaml") for key in ("demo", "recipes", "mappers", "decoders")}
@@ -43,11 +43,11 @@ def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> str:
     read["decoders"]["decoders"][variant] = decoder
     read["recipes"]["recipes"][f"{variant}_imle"] = recipe
     read["mappers"]["mappers"][variant] = mapper
-    read["demo"]["demo"][name] = entry | {"seeds": seeds}
+    read["demo"]["demo"][base := f"{name}_unchanged"] = entry | {"seeds": seeds}
     read["demo"]["demo"][variant] = entry | {"recipe": f"{variant}_imle", "mapper": variant, "seeds": seeds}
     for key, path in files.items():
         path.write_text(yaml.safe_dump(read[key], sort_keys=False))
-    return variant
+    return base, variant
 
 
 def measured(name: str, seed: int, protocol: str) -> dict[str, float]:
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--experiment", default="digits_rtm", help="of params/demo.yaml (default: %(default)s)")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10, 20)), help="default: 10 to 19")
     arguments = parser.parse_args()
-    variant = enter(Path("demo/paired"), arguments.experiment, arguments.changes, arguments.seeds)
+    unchanged, variant = enter(Path("demo/paired"), arguments.experiment, arguments.changes, arguments.seeds)
     config = load("demo")
     experiment = config.experiment(variant)
     protocol = experiment.recipe.evaluation.protocols[0]
@@ -89,7 +89,7 @@ def main() -> None:
     making.reference(Namespace(dataset=experiment.dataset_name, protocol=protocol, scale="demo"))
     base, changed = list[dict[str, float]](), list[dict[str, float]]()
     for seed in arguments.seeds:
-        base.append(measured(arguments.experiment, seed, protocol))
+        base.append(measured(unchanged, seed, protocol))
         changed.append(measured(variant, seed, protocol))
         if len(base) > 1:
             show(base, changed)

@@ -13,8 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,7 @@ from rtm.lineage.environment import driver
 from rtm.methods.base import Setting
 from rtm.methods.registry import build_method
 from rtm.pipeline.devices import choose, unusable, usable_gpus
+from rtm.plan.plan import cached
 from rtm.training.assembly import weights_of
 from rtm.training.loop import Run, resident_bytes
 
@@ -228,9 +227,7 @@ class Grey(Images):
 
 def _planned(config: Config, experiment: Experiment) -> tuple[bool, str]:
     """The same numbers as `rtm plan` foresees them, if it was asked before."""
-    if not find_spec("rtm.plan"):
-        return False, "this version has no `rtm plan`"
-    plan = import_module("rtm.plan.plan").cached(config, experiment.name)
+    plan = cached(config, experiment.name)
     if plan is None:
         return False, f"none yet; `rtm plan {experiment.name}` makes one"
     step, memory = 1000 * plan.step_seconds, plan.peak / 2**30

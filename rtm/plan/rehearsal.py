@@ -53,6 +53,8 @@ def rehearsing(experiment: Experiment, world: int, compiled: bool = False) -> It
         setting = Setting(short, 0, BlankImages(short), Path(folder), distributed.start(use_gpu=True))
         with gpu.scope("start"):
             method = build_method(setting)
+            if short.recipe.imle:  # the radius is found once, by a search that is short beside one round
+                vars(cast(Any, method).matching)["epsilon"] = 1.0
             run = Run(method, setting, Path(folder))
         yield Rehearsed(experiment, world, gpu, method, run)
 
@@ -78,7 +80,9 @@ def blank_networks() -> Iterator[None]:
         with torch.device("meta"):
             network = vgg16(weights=None)
         network.classifier = nn.Sequential()
-        return cast(nn.Module, network.to_empty(device="cpu").eval().requires_grad_(False))
+        for weight in network.to_empty(device="cpu").parameters():
+            nn.init.normal_(weight, std=0.05)
+        return cast(nn.Module, network.eval().requires_grad_(False))
 
     def digits(_: Path) -> nn.Module:
         return DigitClassifier().eval().requires_grad_(False)
@@ -138,7 +142,6 @@ class Rehearsed:
         chunks = chunk_count(self.experiment, self.world)
         improved = min(1.0, (math.log(chunks) + 0.58) / chunks)  # chunk j improves one image in j: the mean over j
         self.gpu.found = lambda mask: math.ceil(len(mask) * improved) if mask.dim() == 1 else 1
-        vars(method.matching)["epsilon"] = 1.0  # found once, by a search that is short beside one round
         self._watch(method.matching)
         with self.gpu.scope("data"):
             _ = method.matching.data_features  # kept for all rounds

@@ -223,7 +223,7 @@ class Run:
         return ""
 
     def _restore(self, state: dict[str, Any]) -> None:
-        if not 0 <= state["done"] <= self.total:
+        if not (isinstance(state["done"], int) and 0 <= state["done"] <= self.total):
             raise UserError(f"{self.folder} has a save at step {state['done']} of {self.total}.")
         self._refuse_infinite(state["ema"])
         self.method.networks.load_state_dict(state["networks"])

@@ -18,7 +18,7 @@ from fuzz import fuzzer
 from fuzz.damage import damaged
 from support import PARAMS, fake_results, smoke_workspace
 
-from rtm.config import Config, load
+from rtm.config import Config, Experiment, load
 from rtm.core.errors import UserError
 from rtm.core.files import checkpoint_metadata, reading
 from rtm.core.layout import Layout
@@ -72,10 +72,15 @@ def made() -> Path:
 
 
 @cache
+def chosen_experiment() -> Experiment:
+    return smoke_workspace.experiment("shells_imle_rtm")
+
+
+@cache
 def weights() -> tuple[Path, Path]:
     """A checkpoint and samples of it."""
     root = Path(tempfile.mkdtemp(prefix="rtm-fuzz-"))
-    chosen = smoke_workspace.experiment("shells_imle_rtm")
+    chosen = chosen_experiment()
     run = smoke_workspace.run(root, chosen)
     run.export(root / "w.safetensors", root / "curve.csv", {"experiment": chosen.name, "run": "x"})
     layout = Layout(root, root)
@@ -158,7 +163,7 @@ def checkpoint_files(rng: Random, folder: Path) -> None:
     """A generator that does not fit, or that is not finite, is never drawn from."""
     path = folder / "w.safetensors"
     path.write_bytes(damaged(rng, weights()[0].read_bytes()))
-    chosen = smoke_workspace.experiment("shells_imle_rtm")
+    chosen = chosen_experiment()
     named(path, lambda: load_generator(chosen, path, torch.device("cpu")))
     with reading(path, "train it again"):
         checkpoint_metadata(path)
@@ -166,7 +171,7 @@ def checkpoint_files(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def sample_files(rng: Random, folder: Path) -> None:
-    chosen = smoke_workspace.experiment("shells_imle_rtm")
+    chosen = chosen_experiment()
     layout = Layout(folder, folder)
     shutil.copytree(weights()[1], layout.samples(chosen.name, 0))
     path = layout.samples(chosen.name, 0) / "native.npy"

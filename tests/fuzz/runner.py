@@ -103,7 +103,9 @@ def table(counts: dict[str, Count]) -> str:
         failed = len(count.failures)
         lines.append(f"{name:<20} {count.tried:>7} {count.tried - failed:>8} {failed:>7}")
     for name, count in counts.items():
-        lines += [f"python -m tests.fuzz --case {name}:{number}   {each}" for number, each in count.failures.items()]
+        lines += [
+            f"python -m tests.fuzz --case {name}:{number}   {each[:300]}" for number, each in count.failures.items()
+        ]
     return "\n".join(lines)
 
 

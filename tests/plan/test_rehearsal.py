@@ -77,7 +77,7 @@ def measured_rise(experiment: Experiment, folder: Path) -> int:
         setting = Setting(experiment, 0, BlankImages(experiment), folder, torch.device("cpu"))
         run = Run(build_method(setting), setting, folder)
         run.method.step(0)
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
             run.method.step(1)
     events = profiler.profiler.kineto_results.events()
     now = most = 0

@@ -216,7 +216,7 @@ def test_every_flipped_bit_of_a_save_is_found(tmp_path: Path, capsys: pytest.Cap
         ({"fingerprint": "another"}, {}, "of another run (another)"),
         ({"more": 1}, {}, "of another kind or seed"),
         ({}, {"done": 10**9}, "has a save at step 1000000000 of 6"),
-        ({}, {"done": "x"}, "cannot be read (TypeError)"),
+        ({}, {"done": 1.5}, "has a save at step 1.5 of 6"),
         ({}, {"ema": {"x": torch.tensor(float("nan"))}}, "averaged weights that are not finite"),
         ({}, {"ema": {}}, "cannot be read (RuntimeError)"),
         ({}, {"optimizers": {}}, "cannot be read (KeyError)"),
@@ -323,8 +323,10 @@ def test_two_processes_train_as_one(tmp_path: Path, imle: dict[str, object]) -> 
     for number in ("rounds", "epsilon", "rejected", "matched_gap", "distinct_matches"):
         found = [last_of_log(tmp_path / name, number) for name in ("parallel", "single")]
         assert found[0] == pytest.approx(found[1], abs=0.03)  # weights differ by rounding, so a few samples may
-    for name, tensor in weights(single).items():
-        torch.testing.assert_close(weights(parallel)[name], tensor, rtol=1e-3, atol=1e-5)
+    removed = ("decoder.constant", "decoder.layers.0.", "decoder.layers.1.branch.layers.7.bias")  # by instance norms:
+    for name, tensor in weights(single).items():  # their gradients are rounding, of which Adam makes whole steps
+        if not name.startswith(removed):
+            torch.testing.assert_close(weights(parallel)[name], tensor, rtol=1e-3, atol=1e-5)
 
 
 def test_averaged_gradients_lie_in_memory_as_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
