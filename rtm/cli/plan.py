@@ -11,7 +11,7 @@ from rtm.plan.estimate import Plan, times
 from rtm.plan.plan import Planner
 from rtm.plan.tally import GIB
 
-GROUPS = {"decoding": "De-\ncode", "features": "Fea-\ntures", "search": "Se-\narch", "step": "Step"}
+GROUPS = {"decoding": "De-\ncode", "features": "Fea-\nture", "search": "Se-\narch", "step": "Step"}
 
 
 def show(config: Config, name: str | None, gpu: str | None, gpus: int | None) -> None:
@@ -21,11 +21,20 @@ def show(config: Config, name: str | None, gpu: str | None, gpus: int | None) ->
     if name in planner.known:
         console.print(_parts(plans[0]))
         console.print(*_facts(plans[0]), sep="\n")
+        said = [f"{name} {warning}" for warning in plans[0].warnings]
     else:
         console.print(_overview(plans))
-    warnings = [f"{plan.experiment.name} {warning}" for plan in plans for warning in plan.warnings]
-    for sentence in [*planner.problems, *warnings]:
+        said = _warnings(plans)
+    for sentence in [*planner.problems, *said]:
         console.print(sentence, style="yellow")
+
+
+def _warnings(plans: Sequence[Plan]) -> list[str]:
+    """Of many trainings: those that do not fit, and how many ask for other hours."""
+    large = [f"{plan.experiment.name} {plan.warnings[0]}" for plan in plans if not plan.fits]
+    misjudged = sum(plan.is_misjudged for plan in plans)
+    said = f"{misjudged} of {len(plans)} ask for more than twice or less than half of the planned hours."
+    return [*large, *([said] if misjudged else [])]
 
 
 def _names(config: Config, planner: Planner, name: str | None) -> Iterable[str]:

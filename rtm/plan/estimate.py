@@ -107,12 +107,20 @@ class Plan:
         return {**held, "activations": self.peak - sum(held.values())}
 
     @property
+    def is_misjudged(self) -> bool:
+        """Whether the recipe asks for far more or far fewer hours."""
+        asked = self.experiment.recipe.resources
+        return asked.gpus == self.world and not 1 / FACTOR <= asked.hours / self.hours <= FACTOR
+
+    @property
+    def fits(self) -> bool:
+        return self.peak + OVERHEAD <= self.device.memory_gib * GIB
+
+    @property
     def warnings(self) -> list[str]:
-        asked, said = self.experiment.recipe.resources, []
-        if self.peak + OVERHEAD > self.device.memory_gib * GIB:
-            said.append(
-                f"needs {(self.peak + OVERHEAD) / GIB:.0f} GiB; {self.device.title} has {self.device.memory_gib:.0f}"
-            )
-        if asked.gpus == self.world and not 1 / FACTOR <= asked.hours / self.hours <= FACTOR:
-            said.append(f"asks for {asked.hours:g} hours; the plan needs {self.hours:.3g}")
+        said, device = list[str](), self.device
+        if not self.fits:
+            said.append(f"needs {(self.peak + OVERHEAD) / GIB:.0f} GiB; {device.title} has {device.memory_gib:.0f}")
+        if self.is_misjudged:
+            said.append(f"asks for {self.experiment.recipe.resources.hours:g} hours; the plan needs {self.hours:.3g}")
         return said
