@@ -23,9 +23,9 @@ def show(config: Config, name: str | None, gpu: str | None, gpus: int | None) ->
         console.print(*_facts(plans[0]), sep="\n")
     else:
         console.print(_overview(plans))
-    for plan in plans:
-        for warning in plan.warnings:
-            console.print(f"{plan.experiment.name} {warning}", style="yellow")
+    warnings = [f"{plan.experiment.name} {warning}" for plan in plans for warning in plan.warnings]
+    for sentence in [*planner.problems, *warnings]:
+        console.print(sentence, style="yellow")
 
 
 def _names(config: Config, planner: Planner, name: str | None) -> Iterable[str]:

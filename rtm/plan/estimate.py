@@ -102,7 +102,8 @@ class Plan:
     @property
     def memory(self) -> dict[str, int]:
         """The peak, by what holds it."""
-        held = {**self.rehearsal.holds, **({"pool": self.rehearsal.pool} if self.phase == "round" else {})}
+        held = {name: self.rehearsal.holds[name] for name in ("parameters", "EMA", "optimizer", "features")}
+        held |= {"pool": self.rehearsal.pool} if self.phase == "round" else {}
         return {**held, "activations": self.peak - sum(held.values())}
 
     @property

@@ -45,17 +45,21 @@ class Planner:
     def __init__(self, config: Config, gpu: str | None = None, gpus: int | None = None) -> None:
         self.config, self.gpu, self.gpus = config, gpu, gpus
         self.known = {**config.experiments, **config.planned}
+        self.problems: list[str] = []  # why some experiments have no plan
         self._ledger = Ledger()
         self._jobs = jobs(replace(config, experiments=self.known))
 
     def plans(self, names: Iterable[str]) -> list[Plan]:
-        """A plan for each experiment, in this order."""
+        """A plan for each experiment, in this order; `problems` says why one is left out."""
         wanted = {name: pick(self.known, name, "experiment") for name in names}
         keys = {name: self._key(experiment) for name, experiment in wanted.items()}
         found = {key: rehearsal for key in set(keys.values()) if (rehearsal := _kept(key))}
         missing = {key: wanted[name] for name, key in keys.items() if key not in found}
         found |= self._rehearsed(missing)
-        return [Plan(experiment, found[keys[name]], self._device(experiment)) for name, experiment in wanted.items()]
+        if not found:
+            raise UserError(self.problems[0])
+        planned = {name: each for name, each in wanted.items() if keys[name] in found}
+        return [Plan(each, found[keys[name]], self._device(each)) for name, each in planned.items()]
 
     def cached(self, name: str) -> Plan | None:
         """The plan of an experiment, if it was rehearsed before."""
@@ -92,7 +96,11 @@ class Planner:
             running = {pool.submit(_rehearse, each, self._world(each)): key for key, each in missing.items()}
             for future in as_completed(running):
                 key = running[future]
-                found[key] = future.result()
+                try:
+                    found[key] = future.result()
+                except UserError as problem:  # one that cannot be planned does not stand in the way of the others
+                    self.problems.append(str(problem))
+                    continue
                 with suppress(OSError):  # a plan that cannot be kept is made again
                     write_json(_file(key), found[key].to_json())
                 report(len(found))

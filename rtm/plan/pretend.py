@@ -48,12 +48,13 @@ class Gpu(TorchDispatchMode):
         self.tallies: dict[str, Tally] = {}
         self.now = 0  # bytes that live
         self.found: Callable[[Tensor], int] = lambda mask: 1  # how many entries of a mask are taken to be true
+        self.read = 1.0  # what a number is taken to be
         self._scopes = ["other"]
         self._storages: dict[int, tuple[Any, int]] = {}
         self._pinned: weakref.WeakSet[Any] = weakref.WeakSet()
         self._known: dict[Any, Any] = {}
         self._lock = threading.RLock()
-        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.fake = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -154,7 +155,7 @@ class Gpu(TorchDispatchMode):
         """Whether the operation crosses between CPU and GPU, and its result then."""
         if name == "_local_scalar_dense":
             self._wait()
-            return True, True if args[0].dtype == torch.bool else 1.0 if args[0].is_floating_point() else 1
+            return True, True if args[0].dtype == torch.bool else self.read if args[0].is_floating_point() else 1
         if name in ("equal", "is_nonzero"):
             self._wait()
             return True, True
@@ -204,6 +205,10 @@ class Gpu(TorchDispatchMode):
             (_, x, weight, _), mask = args[:4], args[10]
             bias = torch.empty(weight.shape[0], dtype=weight.dtype, device=weight.device) if mask[2] else None
             return torch.empty_like(x) if mask[0] else None, torch.empty_like(weight) if mask[1] else None, bias
+        if name == "cudnn_grid_sampler":  # torch has no shape functions for these two
+            return args[0].new_empty(*args[0].shape[:2], *args[1].shape[1:3])
+        if name == "cudnn_grid_sampler_backward":
+            return torch.empty_like(args[0]), torch.empty_like(args[1])
         return func(*args, **kwargs)
 
     def _places(self, place: Tensor | None) -> Tensor | None:

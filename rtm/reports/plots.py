@@ -166,7 +166,7 @@ def _training(
         below.set_xlabel(time)
         for axes in (above, below):
             _vertical(axes, column, columns[column])
-    canvas.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    canvas.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 
 
 def over_seeds(logs: Sequence[pd.DataFrame], column: str, index: str = "step") -> pd.DataFrame | None:
@@ -198,7 +198,8 @@ def _vertical(axes: Axes, column: str, title: str) -> None:
     if column in LOGARITHMIC:
         axes.set_yscale("log", subs=(2, 5))
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("{x:g}")
+        low, high = axes.get_ylim()
+        axes.yaxis.set_minor_formatter("{x:g}" if high < 100 * low else "")  # many decades speak for themselves
 
 
 def _logs(config: Config, layout: Layout, experiment: Experiment) -> list[pd.DataFrame]:

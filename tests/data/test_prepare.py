@@ -529,12 +529,13 @@ def test_a_damaged_file_is_named(images: Path, tmp_path: Path, name: str, conten
 
 
 def test_every_dataset_says_where_it_comes_from() -> None:
-    assert len(DATASETS) == 15
+    assert len(DATASETS) == 16
     counts = {name: dataset.count for name, dataset in DATASETS.items()}
     assert counts == {
         "digits": 1797, "digits500": 500, "digits_rest": 1297, "cifar10": 50_000,
         "celebahq": 30_000, "afhq": 14_630, "obama": 100, "grumpy_cat": 100,
         "panda": 100, "ffhq100": 100, "cat": 160, "dog": 389, "anime": 120, "skulls": 97, "shells": 64,
+        "imagenet64": 1281167,
     }  # fmt: skip
     for dataset in DATASETS.values():
         assert dataset.licence and dataset.citation

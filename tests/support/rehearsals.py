@@ -153,7 +153,7 @@ def small(name: str, **training: Any) -> Experiment:
     recipe, updates = chosen.recipe, {"batch": 16, "precision": "float32", "compile": False, **training}
     changes: dict[str, Any] = {"dim": 128, "training": recipe.training.model_copy(update=updates)}
     if recipe.imle:
-        changes["imle"] = recipe.imle.model_copy(update={"chunk": 32, "projection": 32})
+        changes["imle"] = recipe.imle.model_copy(update={"pool": 0.5, "chunk": 32, "projection": 32})
     if recipe.stylegan2:
         gan = {"channel_base": 2048, "channel_max": 64, "mbstd_group": 4}
         changes["stylegan2"] = recipe.stylegan2.model_copy(update=gan)
