@@ -39,13 +39,8 @@ def plans() -> dict[str, Plan]:
     return {plan.experiment.name: plan for plan in planned}
 
 
-MARGIN = pytest.mark.xfail(
-    strict=True, reason="the warp of ADA reads its margin (stylegan2/augment.py)"
-)
-
-
 @pytest.mark.slow(seconds=150)
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[MARGIN] if "_ada_" in name else []) for name in KINDS])
+@pytest.mark.parametrize("name", KINDS)
 def test_a_step_neither_waits_nor_falls_into_float64(name: str, plans: dict[str, Plan]) -> None:
     """Devices that mix raise an error, so a plan is the proof that they do not."""
     for kind in plans[name].rehearsal.kinds:
