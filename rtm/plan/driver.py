@@ -34,13 +34,19 @@ def preloaded(folder: Path) -> Iterator[None]:
 def _driver(folder: Path) -> Path:
     """The library that answers the two questions of the autograd engine, under the name of the driver's."""
     path = folder / "libcuda.so.1"
-    if not path.exists():
-        compiler = shutil.which("cc") or shutil.which("gcc")
-        if compiler is None:
-            raise UserError("A pretended GPU needs a C compiler; install gcc.")
+    if path.exists():
+        return path
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise UserError("A pretended GPU needs a C compiler; install gcc, or load its module.")
+    command = [compiler, "-shared", "-fPIC", "-O1", "-Wl,-soname,libcuda.so.1", "-x", "c", "-", "-o"]
+    part = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.tmp")
-        command = [compiler, "-shared", "-fPIC", "-O1", "-Wl,-soname,libcuda.so.1", "-x", "c", "-", "-o", str(part)]
-        subprocess.run(command, input=DRIVER.encode(), check=True)
+        subprocess.run([*command, str(part)], input=DRIVER.encode(), check=True, capture_output=True)
         part.replace(path)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UserError(
+            f"{path} cannot be made with {compiler} ({error}); see whether its folder can be written."
+        ) from None
     return path

@@ -48,7 +48,6 @@ class Gpu(TorchDispatchMode):
         self.tallies: dict[str, Tally] = {}
         self.now = 0  # bytes that live
         self.found: Callable[[Tensor], int] = lambda mask: 1  # how many entries of a mask are taken to be true
-        self.read = 1.0  # what a number is taken to be
         self._scopes = ["other"]
         self._storages: dict[int, tuple[Any, int]] = {}
         self._pinned: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -155,7 +154,7 @@ class Gpu(TorchDispatchMode):
         """Whether the operation crosses between CPU and GPU, and its result then."""
         if name == "_local_scalar_dense":
             self._wait()
-            return True, True if args[0].dtype == torch.bool else self.read if args[0].is_floating_point() else 1
+            return True, True if args[0].dtype == torch.bool else 1.0 if args[0].is_floating_point() else 1
         if name in ("equal", "is_nonzero"):
             self._wait()
             return True, True

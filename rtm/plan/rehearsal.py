@@ -125,8 +125,7 @@ class Rehearsed:
         """One step of each kind."""
         gan, extra = self.experiment.recipe.stylegan2, self.method.extra()
         if gan and gan.ada:
-            self.method.load_extra({**extra, "p": 0.5})  # the augmentations begin soon ...
-            self.gpu.read = float(self.experiment.dataset.resolution)  # ... and look about one image beyond its edges
+            self.method.load_extra({**extra, "p": 0.5})  # the augmentations begin soon
         kinds = step_kinds(self.experiment)
         self.step(kinds["step"][0], "first")
         parts = {name: self.step(number, name) for name, (number, _) in kinds.items()}

@@ -15,6 +15,7 @@ from rtm.core.errors import UserError
 from rtm.core.files import write_json
 from rtm.pipeline.graph import every_job, jobs
 from rtm.plan import plan as planning
+from rtm.plan.driver import preloaded
 from rtm.plan.estimate import Plan, seconds, times
 from rtm.plan.plan import Planner, cached
 from rtm.plan.tally import GIB, Rehearsal, Tally, chunk_count, round_count
@@ -119,6 +120,15 @@ def test_unknown_names_and_odd_groups_are_refused(calls: list[str]) -> None:
         Planner(CONFIG, gpu="k80").plans(["obama_imle_mlp"])
     with pytest.raises(UserError, match="3 GPUs cannot share"):
         Planner(CONFIG, gpus=3).plans(["cifar10_imle_mlp"])
+
+
+def test_a_folder_or_compiler_that_is_missing_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="see whether its folder can be written"), preloaded(tmp_path / "file"):
+        pass
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="needs a C compiler"), preloaded(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("name", [None, "tab_cifar10", "cifar10_imle_rtm"])

@@ -61,7 +61,7 @@ def test_what_each_process_of_a_group_holds() -> None:
     """Weights, optimiser and the data's features are held by all; images of a step and the pool are shared."""
     config = load("paper", PARAMS)
     four, sixteen = (Planner(config, gpus=world).plans(["cifar10_imle_mlp"])[0].rehearsal for world in (4, 16))
-    assert four.holds == sixteen.holds
+    assert four.holds == pytest.approx(sixteen.holds, rel=0.05)  # features are padded to whole chunks for each process
     assert sixteen.chunks == pytest.approx(four.chunks / 4, abs=1)
     activations = [each.peaks["step"] - sum(each.holds.values()) for each in (four, sixteen)]
     assert activations[1] < activations[0] / 2.5
