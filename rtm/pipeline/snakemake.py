@@ -24,12 +24,13 @@ from rtm.lineage.job import Job, Stage, Subject
 from rtm.lineage.receipts import Ledger, State, refuse_lost, unsigned
 from rtm.lineage.store import SWITCH, Store
 from rtm.pipeline.devices import check_devices
-from rtm.pipeline.graph import LIGHT, every_job
+from rtm.pipeline.graph import every_job
 from rtm.pipeline.slurm import Executor, Queued, Site, comment, largest_memory, refuse_impossible, waiting_jobs
 
 MARKS = Path(".snakemake/rtm")
 REDO = 1.0  # GPU-hours of finished trainings that a plan repeats without asking
 NAMES = [each.name for each in fields(Subject)]  # of wildcards
+HERE = (Stage.FETCH, Stage.SUMMARY, Stage.TABLE, Stage.FIGURE, Stage.REPORT)  # the Snakefile's localrules
 FETCHING = ("dataset", "network")  # two rules of one stage, as their outputs differ
 Flag = Callable[[str], str]  # Snakemake's `ancient`
 Wildcards = Any
@@ -187,11 +188,10 @@ class Plan:
 
     def _refuse_impossible(self, job: Job) -> None:
         """Refuse, before anything is fetched, a job that fits no node or a training without its GPUs."""
-        if self._runs("slurm"):
+        if self._runs("slurm") and job.stage not in HERE:
             self.cluster = self.cluster or self._checked_site()
-            if job.compute is not LIGHT:
-                refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
-                self.cluster.refuse_long(job.id, self._minutes(job.compute))
+            self.cluster.refuse_long(job.id, self._minutes(job.compute))
+            refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
         elif self._runs("local") and job.stage is Stage.TRAIN:
             check_devices(job.id, job.compute, job.outputs[0])
 

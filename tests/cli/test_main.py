@@ -191,6 +191,6 @@ def test_missing_gpus_are_refused_before_anything_is_fetched(tmp_path: Path) -> 
     target = "checkpoints/cifar10_imle_rtm/seed0.safetensors"
     command = ["snakemake", "--cores", "1", target]
     answer = subprocess.run(command, cwd=copied(tmp_path), env=environment(tmp_path), capture_output=True, text=True)
-    assert answer.returncode == 1 and "needs 4 h100 GPUs for about 336 hours and this machine has 0" in answer.stderr
+    assert answer.returncode == 1 and "needs 4 h100 GPUs for about 140 hours and this machine has 0" in answer.stderr
     assert f"submit it with `snakemake --profile slurm {target}`" in answer.stderr
     assert not (tmp_path / "data").exists()

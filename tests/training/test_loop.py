@@ -357,7 +357,7 @@ def test_missing_gpus_are_refused_at_once() -> None:
 
     paper = load("paper", PARAMS).experiments["cifar10_imle_rtm"]
     if torch.cuda.device_count() < 4:
-        with pytest.raises(UserError, match=r"needs 4 h100 GPUs for about 336 hours.*snakemake --profile slurm x"):
+        with pytest.raises(UserError, match=r"needs 4 h100 GPUs for about 140 hours.*snakemake --profile slurm x"):
             check_devices(paper.name, paper.recipe.resources, Path("x"))
     assert check_devices(IMLE, smoke_workspace.experiment(IMLE).recipe.resources, Path("x")) is False
 
