@@ -147,12 +147,16 @@ class Plan:
 
     def trial(self) -> dict[str, Callable[[Wildcards], int | str]]:
         """The resources of `rtm doctor --gpu EXPERIMENT`: those of the training, for a few minutes."""
-        whole = self.compute("train")
 
-        def of(name: str) -> Callable[[Wildcards], int | str]:
-            return lambda wildcards: whole[name](self._training(wildcards))
+        def needed(wildcards: Wildcards) -> Resources:
+            return self.job("train", self._training(wildcards)).compute
 
-        return {name: of(name) for name in ("gpu", "gpu_model", "mem_mb")} | {"runtime": lambda _: 15}
+        return {
+            "gpu": lambda wildcards: needed(wildcards).gpus,
+            "gpu_model": lambda wildcards: self._gpu_model(needed(wildcards)),
+            "mem_mb": lambda wildcards: needed(wildcards).mem_gb * 1000,
+            "runtime": lambda _: 15,
+        }
 
     def trial_threads(self, wildcards: Wildcards) -> int:
         return self.threads("train")(self._training(wildcards))
