@@ -79,8 +79,10 @@ def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGURG, signal.SIGINT, signal.SIGHUP])
 def test_a_stop_saves_and_the_same_command_resumes_exactly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, number: signal.Signals
 ) -> None:
+    before = signal.signal(number, signal.SIG_DFL)  # a test that runs in the background ignores some
+    request.addfinalizer(lambda: signal.signal(number, before))
     chosen = smoke_workspace.experiment(IMLE, epochs=10, save_every=1000)
     whole = smoke_workspace.run(tmp_path, chosen, "whole")
     whole.train()
