@@ -2,13 +2,18 @@
 # make check: style, types and the quick tests, for every edit    make test: every check, from a clean clone too
 # make pdf: all existing tables and figures in one document (SCALE=demo for the demo's)
 # make report: one page with all results, for a browser
+# make install: the tested versions, by their hashes (requirements.lock)
+#   TORCH=cpu: without CUDA, 1.5 GB instead of 5.5, from PyTorch's own index    LOCK=: the newest that pyproject.toml admits
+# make lock: write requirements.lock anew after a change of pyproject.toml
 PYTHON ?= python3
+TORCH ?= cuda
+LOCK ?= requirements.lock
 BIN := .venv/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 
 SCALE ?= paper
 
-.PHONY: demo check test lint pdf report install clean
+.PHONY: demo check test lint pdf report install lock clean
 
 demo: $(BIN)/.installed
 	rtm demo
@@ -36,12 +41,30 @@ report: $(BIN)/.installed
 
 install: $(BIN)/.installed
 
-$(BIN)/.installed: pyproject.toml
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --quiet
+TORCH_PINS = $(shell sed -nE 's/^(torch|torchvision)(==[^ ]+).*/\1\2/p' $(LOCK))
+
+$(BIN)/.installed: pyproject.toml $(LOCK)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "RTM needs Python 3.11 or newer: make PYTHON=python3.12 demo")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing into .venv: several GB, a few minutes."
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --quiet --editable '.[dev]'
+ifeq ($(LOCK),)
+	$(PIP) --editable '.[dev]'
+else ifeq ($(TORCH),cpu)
+	$(PIP) --no-deps --index-url https://download.pytorch.org/whl/cpu $(TORCH_PINS)
+	awk '/^[a-z]/ {kept = !/^(torch|torchvision|triton|nvidia-[a-z0-9-]+|cuda-[a-z-]+)==/} kept' $(LOCK) > .venv/cpu.lock
+	$(PIP) --no-deps --require-hashes --requirement .venv/cpu.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
+else
+	$(PIP) --require-hashes --requirement $(LOCK)
+	$(PIP) --no-deps --no-build-isolation --editable .
+endif
 	touch $@
+
+lock:
+	uv pip compile pyproject.toml --extra dev --python-version 3.11 --universal --generate-hashes \
+	    --no-annotate --custom-compile-command 'make lock' --default-index https://pypi.org/simple --quiet \
+	    --output-file requirements.lock
 
 clean:
 	rm -rf demo smoke .snakemake

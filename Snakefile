@@ -1,4 +1,4 @@
-# From data to LaTeX, at three scales: paper (here), demo (demo/) and smoke (smoke/).
+# From data to LaTeX, at four scales: paper (here), demo (demo/), desk (desk/) and smoke (smoke/).
 #
 #   data/<dataset>/images.npy             prepared images                          workflow/rules/data.smk
 #   weights/<network>.safetensors         frozen networks
@@ -37,6 +37,7 @@ wildcard_constraints:
 localrules:
     all,
     demo,
+    desk,
     smoke,
     doctor,
     dataset,
@@ -55,6 +56,11 @@ rule all:
 rule demo:
     input:
         plan.reports("demo"),
+
+
+rule desk:
+    input:
+        plan.reports("desk"),
 
 
 rule smoke:

@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 from scipy import stats
 
-from rtm.cli import making
+from rtm.cli import evaluating, making
 from rtm.config import load
 from rtm.core.files import read_json
 
@@ -55,8 +55,8 @@ def measured(name: str, seed: int, protocol: str) -> dict[str, float]:
     layout = load("demo").layout
     if not (metrics := layout.metrics(name, protocol, seed)).exists():
         arguments = {"experiment": name, "subject": name, "seed": seed, "scale": "demo", "protocol": protocol}
-        unused = dict.fromkeys(("dataset", "held_out", "memorisation", "bootstrap"))
-        for verb in (making.train, making.sample, making.evaluate):
+        unused = dict.fromkeys(("other", "samples", "held_out", "memorisation", "json"))
+        for verb in (making.train, making.sample, evaluating.evaluate):
             verb(Namespace(**arguments, **unused))
         shutil.rmtree(layout.samples(name, seed))
     found: dict[str, float] = read_json(metrics)["metrics"]["native"]

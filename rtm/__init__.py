@@ -1,15 +1,20 @@
-"""Recursive Token Mapper: `from rtm import RTM, MLPMapper`."""
+"""Recursive Token Mapper: `from rtm import RTM, MLPMapper`, `rtm.load("checkpoint.safetensors")`."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rtm.checkpoints.sampler import load
     from rtm.models.mappers import RTM, MLPMapper
 
-__all__ = ["RTM", "MLPMapper"]
+__all__ = ["RTM", "MLPMapper", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the mappers on first use, so that `rtm.reports` and the command line start without torch."""
+    """Load them on first use, so that `rtm.reports` and the command line start without torch."""
+    if name == "load":
+        from rtm.checkpoints.sampler import load
+
+        return load
     if name in __all__:
         from rtm.models import mappers
 

@@ -5,16 +5,25 @@ import sys
 from pathlib import Path
 
 from rtm.cli import forkserver
+from rtm.cli.place import go_to_root
 
 
 def main() -> None:
+    go_to_root()
     _use_the_code_of_this_folder()
     if socket := os.environ.get("RTM_FORKSERVER"):
         code = forkserver.hand_over(socket)
         if code is not None:
             sys.exit(code)
-    from rtm.cli.main import main as run
+    try:
+        from rtm.cli.main import main as run
+    except ModuleNotFoundError as error:  # an install without the pipeline
+        if not error.name or error.name.startswith("rtm."):
+            raise
+        from rtm.cli.generate import alone
 
+        alone(error.name)
+        return
     if sys.argv[1:2] == [forkserver.SERVE]:
         forkserver.serve(sys.argv[2], run)
     run()

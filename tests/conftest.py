@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import setuptools  # noqa: F401  before anything imports distutils, or torch's compiler cannot import it
 from support.processes import none_left
 
 
@@ -16,10 +17,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow(seconds=2))
         slow = item.get_closest_marker("slow")
-        seconds[item.path] += slow.kwargs["seconds"] if slow else 0.1
+        seconds[item.path] += slow.kwargs["seconds"] if slow else 0.1  # its share of what the file takes
     items.sort(key=lambda item: -seconds[item.path])
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than cores: the tests on SLURM wait most of the time."""
     return len(os.sched_getaffinity(0)) + 1

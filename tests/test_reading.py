@@ -13,13 +13,13 @@ PARSERS = {
 GUARDS = ("reading(", "suppress(*UNREADABLE", "except UNREADABLE", "except DAMAGED")
 HANDLED = {  # parsers that are outside of a guard, and why
     "rtm/core/files.py": "the readers themselves",
-    "rtm/config/loading.py": "params/, with the line in the message",
+    "rtm/config/reading.py": "params/, with the line in the message",
     "rtm/data/prepare.py": "a part of an archive, whose reader turns it into a sentence",
     "rtm/data/pictures.py": "images of others, with a check of their format",
     "rtm/data/weights.py": "after the sha256 of the whole file",
     "rtm/methods/imle/perceptual.py": "a file of an installed package",
     "rtm/lineage/equivalence.py": "a line that is damaged is named by its number",
-    "rtm/lineage/fingerprint.py": "called inside of a guard",
+    "rtm/lineage/definitions.py": "called inside of a guard",
     "rtm/lineage/store.py": "called inside of a guard",
     "rtm/training/loop.py": "after the sha256 of the whole file, inside of `except UNREADABLE`",
     "rtm/cli/forkserver.py": "a message of the same user, not a file",

@@ -1,11 +1,13 @@
 """The start of every verb: the parameters of a scale, and receipts for its results."""
 
 import argparse
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from rtm.config import Config, Experiment, load
+from rtm.config.variants import JOINT, Variant
 from rtm.core.errors import UserError
-from rtm.lineage.receipts import Recording
+from rtm.lineage.recording import Recording
 from rtm.lineage.store import kept, served
 from rtm.pipeline.graph import jobs
 
@@ -19,7 +21,12 @@ class Context:
         self.config: Config = load(arguments.scale)
         self.layout = self.config.layout
 
-    def experiment(self, name: str, seed: int | None = None) -> Experiment:
+    def experiment(self, name: str, seed: int | None = None, changes: Sequence[str] = ()) -> Experiment:
+        """An experiment of the scale; with changes, or under a variant's name, its variant and the variant's files."""
+        if changes or JOINT in name:
+            variant = Variant.of(name, changes)
+            self.config, name = load(self.config.scale_name, variant=variant), variant.name
+            self.layout = self.config.layout
         experiment = self.config.experiment(name)
         if seed is not None and seed not in experiment.seeds:
             known = ", ".join(map(str, experiment.seeds))

@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from rtm.config import Config, load
 from rtm.config.experiments import Dataset
 from rtm.config.loading import PARAMS, pick
 from rtm.core.errors import UserError
 from rtm.core.files import atomic
 from rtm.core.layout import Layout
-from rtm.lineage.receipts import Ledger, recorded
+from rtm.lineage.job import Job
+from rtm.lineage.receipts import Ledger
+from rtm.lineage.recording import recorded
 from rtm.pipeline.graph import jobs
-from rtm.reports.mosaics import sheet
 
 SHOWN, COLUMNS = 64, 8  # images of a contact sheet
 ACTIONS = ("check", "show", "pin")
@@ -30,8 +28,9 @@ def fetch(config: Config, layout: Layout, name: str, source: Path | None, wait: 
     from rtm.data.fetch import PREPARED, fetch_dataset
 
     dataset = config.params.datasets[name]
-    if source and dataset.kind == "digits":
-        raise UserError(f"{name} is embedded at scale {config.scale_name}; leave --source out.")
+    if source and (dataset.made_here or dataset.of):
+        made = f"taken from {dataset.of}" if dataset.of else "made by code"
+        raise UserError(f"{name} is {made} at scale {config.scale_name}; leave --source out.")
     with recorded(jobs(config)[f"fetch/{name}"]) as recording:
         seen = _seen(recording.before)
         if recording.before.get("fingerprint") != recording.fingerprint:  # prepared otherwise than now
@@ -57,14 +56,14 @@ def data(config: Config, layout: Layout, action: str, names: Sequence[str]) -> N
 
 def check(config: Config, layout: Layout, datasets: dict[str, Dataset], asked: bool) -> None:
     """A line each; an error at the end names what is wrong, or asked for and not here."""
-    ledger = Ledger()
+    ledger, graph = Ledger(), jobs(config)
     ledger.hashes.known.clear()  # every file is read
-    wrong, absent = [], []
+    wrong, absent, width = [], [], max([11, *map(len, datasets)])
     for name, dataset in datasets.items():
-        found = _problems(config, layout, ledger, name, dataset)
+        found = _problems(ledger, graph[f"fetch/{name}"], layout, name, dataset)
         here = _is_here(layout, name)
         state = "wrong" if found else "good" if here else "not here"
-        print(f"{name:<11} {state:<9} {_size(dataset) if here else _way(config, layout, name)}")
+        print(f"{name:<{width}} {state:<9} {_size(dataset) if here else _way(config, layout, name)}")
         absent += [] if here else [name]
         wrong += [f"{name}: {problem}." for problem in found]
     if wrong:
@@ -93,7 +92,7 @@ def pin(config: Config, layout: Layout, name: str, dataset: Dataset) -> None:
         raise UserError("`rtm data pin` is for the datasets of params/datasets.yaml; leave --scale out.")
     job, ledger = jobs(config)[f"fetch/{name}"], Ledger()
     ledger.verify(job)
-    if found := _problems(config, layout, ledger, name, dataset):
+    if found := _problems(ledger, job, layout, name, dataset):
         raise UserError(f"{name}: {'; '.join(found)}. Fetch it again first.")
     paths = [layout.images(name), *([layout.test_images(name)] if dataset.test else [])]
     file = write(PARAMS, name, {path.name: Images(path).sha256 for path in paths})
@@ -104,7 +103,11 @@ def pin(config: Config, layout: Layout, name: str, dataset: Dataset) -> None:
 
 def write_contact_sheet(images: Path, path: Path) -> None:
     """Images spread evenly over the dataset, in its order."""
+    import numpy as np
+    from PIL import Image
+
     from rtm.data.datasets import Images
+    from rtm.reports.mosaics import sheet
 
     pixels = Images(images).pixels
     chosen = np.linspace(0, len(pixels) - 1, min(SHOWN, len(pixels))).round().astype(int)
@@ -112,11 +115,11 @@ def write_contact_sheet(images: Path, path: Path) -> None:
         Image.fromarray(sheet(pixels[chosen], COLUMNS)).save(file, "PNG")
 
 
-def _problems(config: Config, layout: Layout, ledger: Ledger, name: str, dataset: Dataset) -> list[str]:
+def _problems(ledger: Ledger, job: Job, layout: Layout, name: str, dataset: Dataset) -> list[str]:
     from rtm.data.check import problems
     from rtm.data.fetch import download_problems
 
-    receipt = ledger.receipt(jobs(config)[f"fetch/{name}"]) or {}
+    receipt = ledger.receipt(job) or {}
     images = layout.images(name)
     found = problems(dataset, images) if _is_here(layout, name) else []
     found += ledger.changed_outputs(receipt) if receipt else []

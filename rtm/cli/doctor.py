@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -10,28 +10,33 @@ from importlib.metadata import version
 from rich.console import Console
 
 from rtm.config import Config
+from rtm.core.errors import UserError
 from rtm.pipeline.devices import unusable, usable_gpus
 
 PATIENCE = 30.0  # seconds to wait for a command
+MARKS = {True: "[green]yes [/]", False: "[yellow]no  [/]", None: "[yellow]part[/]"}
+USES = {  # what each network is for; the last use needs a part that not every file has
+    "inception": ("FID, KID and P/R of the protocols paper, studiogan and rs_imle", "Inception score"),
+    "vgg16": ("LPIPS in the trainings of RS-IMLE", "P/R of protocol rs_imle"),
+    "dinov2": ("protocol dinov2",),
+}
 
 
 @dataclass(frozen=True)
 class Finding:
     subject: str
-    good: bool
+    good: bool | None  # None: in part
     advice: str  # what was found, or what to do
 
 
 def examine(config: Config) -> list[Finding]:
-    checks: list[Callable[[], Finding]] = [_gpu, lambda: _weights(config), lambda: _data(config)]
-    return [check() for check in [*checks, _latex, _slurm, _dvc_remote]]
+    return [_gpu(), *_weights(config), _data(config), _latex(), _slurm(), _dvc_remote()]
 
 
 def show(findings: Iterable[Finding]) -> None:
     console = Console(highlight=False)
     for finding in findings:
-        mark = "[green]yes[/]" if finding.good else "[yellow]no [/]"
-        console.print(f"{mark} {finding.subject:<11} {finding.advice}", soft_wrap=True)
+        console.print(f"{MARKS[finding.good]} {finding.subject:<11} {finding.advice}", soft_wrap=True)
 
 
 def _gpu() -> Finding:
@@ -44,13 +49,27 @@ def _gpu() -> Finding:
     return Finding("GPU", False, "none; the demo runs on the CPU, submit the rest with `snakemake --profile slurm`")
 
 
-def _weights(config: Config) -> Finding:
-    layout = config.layout
-    missing = [name for name in ("inception", "vgg16") if not layout.weights(name).exists()]
-    if missing:
-        commands = " and ".join(f"`{config.fetching(name)}`" for name in missing)
-        return Finding("weights", False, f"{', '.join(missing)} missing; get with {commands} (not needed for the demo)")
-    return Finding("weights", True, f"inception and vgg16 in {layout.weights('inception').parent}/")
+def _weights(config: Config) -> list[Finding]:
+    """Each network: whether it is here, and what its file can and cannot do."""
+    return [_network(config, name) for name in USES]
+
+
+def _network(config: Config, name: str) -> Finding:
+    from rtm.data.parts import lacking
+    from rtm.data.weights import NETWORKS
+
+    path, uses = config.layout.weights(name), ", ".join(USES[name])
+    if not path.exists():
+        return Finding(name, False, f"not here; get it with `{config.fetching(name)}`, for {uses} (not for the demo)")
+    try:
+        lacks = lacking(name, path)
+    except UserError as error:
+        return Finding(name, False, str(error))
+    if not lacks:
+        return Finding(name, True, f"{path}: {uses}")
+    able, address = ", ".join(USES[name][:-1]), NETWORKS[name].sources[0].url
+    command = f"`{config.fetching(name)} --source {address.rpartition('/')[2]}`"
+    return Finding(name, None, f"{path}: {able}; it lacks {lacks}: get {address} and run {command}")
 
 
 def _data(config: Config) -> Finding:

@@ -26,7 +26,7 @@ PACKAGE = Path(__file__).parents[1]
 MODULES = (
     *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
     *("rtm.metrics.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
-    *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.reports.html", "torch._dynamo"),
+    *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.page.html", "torch._dynamo"),
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork loses threads
 SIZE = struct.Struct("!q")
@@ -82,13 +82,16 @@ def _receive(connection: socket.socket) -> int | None:
 
 def serve(path: str, run: Callable[[], None]) -> None:
     """Answer calls at a socket: for each call a worker takes the caller's place and calls `run`."""
+    from rtm.lineage.fingerprint import present
     from rtm.lineage.versions import PRELOADED
 
     imported = _times()
     for module in MODULES:
         import_module(module)
+    present().root(sorted(present().sources))  # parsed here, not in every worker
     PRELOADED.update(sys.modules)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a Ctrl-C the workers end themselves, and then its owner ends it
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{path}.new")
         server.listen(64)
@@ -104,7 +107,8 @@ def serve(path: str, run: Callable[[], None]) -> None:
 
 
 def _times() -> dict[str, int]:
-    return {str(file): file.stat().st_mtime_ns for file in PACKAGE.rglob("*.py")}
+    """Of all code; templates and the files of the page are in fingerprints too."""
+    return {str(file): file.stat().st_mtime_ns for file in PACKAGE.rglob("*.*") if "__pycache__" not in file.parts}
 
 
 def _work(connection: socket.socket, run: Callable[[], None]) -> None:

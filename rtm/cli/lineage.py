@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rtm.core.errors import UserError
+from rtm.lineage.acceptance import accepted_for, fewest, kept_by, must_sign, proposed, refuse_other, sign
 from rtm.lineage.equivalence import append, read_lines
+from rtm.lineage.format import recorded_graph
 from rtm.lineage.job import Job, Stage
-from rtm.lineage.receipts import Ledger, State, recorded_graph, run_folder
+from rtm.lineage.receipts import Ledger, State
+from rtm.lineage.recording import run_folder
 from rtm.pipeline import dvc as dvcfile
 from rtm.pipeline.graph import every_job, find, jobs_named
 from rtm.pipeline.unfinished import resumable, take_over
@@ -69,12 +72,13 @@ def accept(jobs: list[Job], reason: str, every: Iterable[Job] = ()) -> None:
     begun = {job: run for job in behind if (run := resumable(ledger, job))}
     stale = [job for job in behind if job not in begun and ledger.receipt(job) and not ledger.stands(job)]
     for job in stale:
-        ledger.refuse_other(job)
-    signed = [job for job in stale if ledger.must_sign(job)]
-    lines = ledger.smallest(line for job in stale if job not in signed for line in ledger.proposed(job, reason))
+        refuse_other(ledger, job)
+    signed = [job for job in stale if must_sign(ledger, job)]
+    changed = [line for job in stale if job not in signed for line in proposed(ledger, job, reason)]
+    lines = fewest(ledger, changed)
     pairs = tuple(line.pair for line in lines)
     known = {job.id: job for job in (*every, *behind)}
-    for job in (job for job in known.values() if job in signed or ledger.kept_by(job, pairs)):
+    for job in (job for job in known.values() if job in signed or kept_by(ledger, job, pairs)):
         print(f"{job.id}: keeps its result{', its receipt signed anew' if job in signed else ''}")
     for job in begun:
         print(f"{job.id}: goes on from {run_folder(ledger, job)}")
@@ -82,7 +86,7 @@ def accept(jobs: list[Job], reason: str, every: Iterable[Job] = ()) -> None:
     for job, run in begun.items():
         take_over(ledger, job, run, reason)
     for job in signed:
-        ledger.sign(job, reason)
+        sign(ledger, job, reason)
     append(lines)
 
 
@@ -165,7 +169,7 @@ def tell(job: Job) -> None:
     print(f"  {'fingerprint':<12} {receipt['fingerprint']}")
     for trace in receipt.get("accepted", []):
         print(f"  {'accepted':<12} {trace['time']}: {trace['reason']} ({'; '.join(trace['changes'])})")
-    for line in ledger.accepted(job):
+    for line in accepted_for(ledger, job):
         print(f"  {'accepted':<12} {line.facts['time']}: {line.facts['reason']} ({line})")
     for name in receipt["parts"]["inputs"]:
         print(f"  {'from':<12} {name}")

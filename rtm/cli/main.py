@@ -12,15 +12,29 @@ from pathlib import Path
 
 from rtm.cli import data as data_cli
 from rtm.cli.context import Arguments, Context
+from rtm.cli.evaluating import add_options as add_evaluation
+from rtm.cli.evaluating import evaluate, features
+from rtm.cli.generate import add_options as add_generate
+from rtm.cli.generate import generate, install
 from rtm.cli.lineage import USAGE as LINEAGE_USAGE
-from rtm.cli.making import evaluate, fetch, gallery, latency, pilot, reference, sample, summary, train
+from rtm.cli.making import fetch, gallery, latency, pilot, reference, sample, summary, train
+from rtm.cli.place import given_path, given_target, go_to_root
+from rtm.cli.push import add_options as add_push
+from rtm.cli.push import push_checkpoint
 from rtm.cli.runs import add_options as add_runs
 from rtm.cli.runs import runs
 from rtm.cli.showing import doctor, figure, pdf, plan, print_schema, report, status, table
 from rtm.cli.store import add_options as add_store
 from rtm.cli.store import store
 from rtm.core.errors import UserError, printable
+from rtm.trial.recipe import RESOLUTIONS
 
+EXTRAS = {  # modules that only some verbs import
+    **dict.fromkeys(("scipy", "torchvision", "torch_fidelity"), "metrics"),
+    **dict.fromkeys(("lpips", "sklearn", "pandas", "matplotlib", "jinja2", "requests", "google_crc32c"), "pipeline"),
+    **dict.fromkeys(("snakemake", "dvc"), "pipeline"),
+    "huggingface_hub": "hub",
+}
 FAULTS = {  # of the machine, and what helps
     errno.EROFS: "make this place writable, or work in another one",
     errno.EACCES: "ask its owner for permission",
@@ -56,6 +70,20 @@ def demo(arguments: Arguments) -> None:
     run(arguments.cores)
 
 
+def completion(arguments: Arguments) -> None:
+    """Print a script for tab completion; in ~/.bashrc: eval "$(rtm completion bash)"."""
+    from rtm.cli.completion import script
+
+    print(script(_parser(), arguments.shell))
+
+
+def attempt(arguments: Arguments) -> None:
+    """Train MLP and RTM side by side on a folder of images; the same command goes on after a stop."""
+    from rtm.cli.trying import attempt as run
+
+    run(arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rtm",
@@ -71,17 +99,21 @@ def _parser() -> argparse.ArgumentParser:
         added = verbs.add_parser(name or call.__name__, help=text, description=text)
         added.set_defaults(call=call)
         if scaled:
-            added.add_argument("--scale", default="paper", help="paper (the default), demo or smoke")
+            scales = "paper (the default), demo, desk, smoke, or try/NAME"
+            added.add_argument("--scale", default="paper", help=scales)
         return added
 
     def of_experiment(call: Callable[[Arguments], None]) -> argparse.ArgumentParser:
         added = verb(call)
-        added.add_argument("experiment", help="a name in params/experiments.yaml (or params/demo.yaml)")
+        added.add_argument(
+            "experiment", help="a name in params/experiments.yaml (or params/demo.yaml), or of a variant"
+        )
         return added
 
     fetching = verb(fetch)
-    fetching.add_argument("name", help="a dataset of params/datasets.yaml, or inception, vgg16, digit_classifier")
-    fetching.add_argument("--source", type=Path, help="a folder, archive or weights file that is here already")
+    text = "a dataset of params/datasets.yaml, or inception, vgg16, dinov2, digit_classifier"
+    fetching.add_argument("name", help=text)
+    fetching.add_argument("--source", type=given_path, help="a folder, archive or weights file that is here already")
     fetching.add_argument("--wait", action="store_true", help="where a person must get the file: wait for it")
     looking = verb(data)
     looking.formatter_class, looking.epilog = argparse.RawDescriptionHelpFormatter, data_cli.USAGE
@@ -90,10 +122,18 @@ def _parser() -> argparse.ArgumentParser:
     referring = verb(reference)
     referring.add_argument("dataset", help="a name in params/datasets.yaml")
     referring.add_argument("protocol", help="a name in params/protocols.yaml")
-    for call in (train, sample, gallery):
-        of_experiment(call).add_argument("--seed", type=int, default=0, help="which of its seeds (default 0)")
+    training, *others = (of_experiment(call) for call in (train, sample, gallery))
+    training.add_argument("--gpus", type=int, metavar="N", help="use at most N GPUs, with the same results, for longer")
+    for seeded in (training, *others):
+        seeded.add_argument("--seed", type=int, default=0, help="which of its seeds (default 0)")
+    text = "train a variant instead, in variants/: mapper.H=4 training.lr=1e-3"
+    training.add_argument("changes", nargs="*", metavar="KEY=VALUE", help=text)
     _add_pilot(of_experiment(pilot))
-    _add_evaluation(verb(evaluate))
+    add_evaluation(verb(evaluate))
+    clearing = verb(features)
+    clearing.add_argument("--clear", action="store_true", help="remove them; they are extracted again when needed")
+    add_generate(verb(generate))
+    add_push(verb(push_checkpoint, "push-checkpoint"))
     of_experiment(latency)
     of_experiment(summary)
     tabling = verb(table)
@@ -104,7 +144,9 @@ def _parser() -> argparse.ArgumentParser:
     verb(pdf)
     tracing = verb(lineage, scaled=False)
     tracing.formatter_class, tracing.epilog = argparse.RawDescriptionHelpFormatter, LINEAGE_USAGE
-    tracing.add_argument("words", nargs="+", metavar="WORD", help="a file, or an action with its targets: see below")
+    tracing.add_argument(
+        "words", nargs="+", type=given_target, metavar="WORD", help="a file, or an action with its targets: see below"
+    )
     tracing.add_argument("--cell", nargs=2, metavar=("ROW", "COLUMN"), help="which number of a table")
     tracing.add_argument("--reason", help="for accept: why the results stay the same")
     verb(status).add_argument("--watch", action="store_true", help="refresh every few seconds")
@@ -118,8 +160,20 @@ def _parser() -> argparse.ArgumentParser:
     trying.add_argument("--gpu", nargs="?", const="", metavar="EXPERIMENT", help="try the GPUs, and ten steps of it")
     demoing = verb(demo, scaled=False)
     demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="number of cores to use (default: all)")
+    verb(completion, scaled=False).add_argument("shell", choices=("bash", "zsh", "fish"))
+    _add_trying(verb(attempt, "try", scaled=False))
     verb(print_schema, "schema", scaled=False)
     return parser
+
+
+def _add_trying(trying: argparse.ArgumentParser) -> None:
+    trying.add_argument("source", nargs="?", type=given_path, metavar="FOLDER", help="images, or a zip or tar of them")
+    trying.add_argument("--name", help="of the trial (default: the folder's)")
+    trying.add_argument("--minutes", type=float, help="of training on this machine (default: 10, with a GPU 60)")
+    trying.add_argument("--epochs", type=int, help="of each training, instead of --minutes")
+    trying.add_argument("--resolution", type=int, choices=RESOLUTIONS, help="in pixels (default: by the machine)")
+    trying.add_argument("--pictures", action="store_true", help="only pictures: measure nothing")
+    trying.add_argument("--export", metavar="NAME", help="write a trial into params/ instead")
 
 
 def _add_pilot(piloting: argparse.ArgumentParser) -> None:
@@ -129,24 +183,31 @@ def _add_pilot(piloting: argparse.ArgumentParser) -> None:
     piloting.add_argument("--seed", type=int, default=0, help="any seed (default 0)")
 
 
-def _add_evaluation(evaluating: argparse.ArgumentParser) -> None:
-    evaluating.add_argument("subject", help="an experiment, an entry of params/foreign.yaml or, with --dataset, images")
-    evaluating.add_argument("--protocol", required=True, help="a name in params/protocols.yaml")
-    evaluating.add_argument("--seed", type=int, default=0, help="which of the experiment's seeds (default 0)")
-    evaluating.add_argument("--dataset", help="compare any images with this dataset and print the metrics")
-    evaluating.add_argument("--bootstrap", type=int, default=0, metavar="N", help="intervals from N resamples")
-    evaluating.add_argument("--memorisation", action="store_true", help="look for copies of training images")
-    evaluating.add_argument("--held-out", type=Path, help="for --memorisation: images that were not trained on")
+def _parsed() -> Arguments:
+    """The command line; argparse itself takes no more words of a list after an option."""
+    parser = _parser()
+    arguments, rest = parser.parse_known_args()
+    if rest and ("changes" not in arguments or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        arguments.changes += rest
+    return arguments
 
 
 def main() -> None:
-    arguments = _parser().parse_args()
+    go_to_root()
+    arguments = _parsed()
     # snakemake, dvc and the `rtm` of rules are found beside this Python, even if its environment is not activated
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     try:
         arguments.call(arguments)
     except UserError as error:
         print(f"rtm: {error}", file=sys.stderr)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.split(".")[0] not in EXTRAS:
+            raise
+        print(f"rtm: {error.name} is not installed; {install(EXTRAS[error.name.split('.')[0]])}.", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

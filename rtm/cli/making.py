@@ -1,15 +1,13 @@
 """The verbs that make files, from data to metrics: one for each rule of Snakemake."""
 
-import json
-from pathlib import Path
+import os
+import shlex
 
 from rtm.cli import data as data_cli
 from rtm.cli.context import Arguments, Context
 from rtm.config.loading import pick
+from rtm.config.variants import JOINT
 from rtm.core.errors import UserError
-from rtm.lineage.environment import environment
-from rtm.lineage.receipts import Ledger
-from rtm.pipeline.graph import jobs
 
 
 def fetch(arguments: Arguments) -> None:
@@ -32,7 +30,7 @@ def fetch(arguments: Arguments) -> None:
 
         pick({**datasets, "digit_classifier": None, **NETWORKS}, name, "dataset or network")
         with context.recorded("fetch", name):
-            fetch_network(name, layout.weights(name), layout.downloads(), source)
+            fetch_network(name, layout.weights(name), layout.network_downloads(), source)
 
 
 def reference(arguments: Arguments) -> None:
@@ -52,9 +50,15 @@ def train(arguments: Arguments) -> None:
     """Train one seed of an experiment; the same command resumes it."""
     from rtm.training.launch import train_experiment
 
-    context = Context(arguments)
-    experiment = context.experiment(arguments.experiment, arguments.seed)
-    train_experiment(context.config, context.layout, experiment, arguments.seed)
+    context, seed = Context(arguments), arguments.seed
+    experiment = context.experiment(arguments.experiment, seed, arguments.changes)
+    train_experiment(context.config, context.layout, experiment, seed, arguments.gpus)
+    if JOINT in experiment.name and "RANK" not in os.environ:
+        name, scale = experiment.name, context.config.scale_name
+        print(f"This is a variant; the results of {name.partition(JOINT)[0]} are as they were.")
+        print(f"weights   {context.layout.checkpoint(name, seed)}")
+        print(f"grids     {context.layout.run(name, '*')}/grid_*.png")
+        print(f"pictures  rtm generate {shlex.quote(f'{scale}/{name}/seed{seed}')}")
 
 
 def pilot(arguments: Arguments) -> None:
@@ -104,63 +108,6 @@ def gallery(arguments: Arguments) -> None:
         images = Images(layout.images(experiment.dataset_name))
         extractor = extractor_of(protocol.pr_extractor, protocol, layout)
         write_gallery(experiment, layout.checkpoint(name, seed), images, extractor, layout.gallery(name, seed), seed)
-
-
-def evaluate(arguments: Arguments) -> None:
-    """Measure an experiment's samples, those of params/foreign.yaml, or any folder or array of images."""
-    context, protocol = Context(arguments), arguments.protocol
-    _refuse_unused(arguments)
-    if arguments.dataset:
-        _evaluate_images(context, arguments)
-        return
-    if arguments.subject in context.config.params.foreign:
-        from rtm.metrics.foreign import write_foreign
-
-        foreign = context.config.params.foreign[arguments.subject]
-        pick(dict.fromkeys(foreign.protocols), protocol, f"protocol of {arguments.subject}")
-        with context.recorded("foreign", f"{arguments.subject}/{protocol}"):
-            write_foreign(context.config, context.layout, arguments.subject, protocol)
-        return
-    from rtm.metrics.evaluate import write_metrics
-
-    experiment = context.experiment(arguments.subject, arguments.seed)
-    known = {name: name for name in experiment.recipe.evaluation.protocols}
-    pick(known, protocol, f"protocol of {experiment.name}")
-    if context.served("evaluate", f"{experiment.name}/{protocol}/seed{arguments.seed}"):
-        return
-    with context.recorded("evaluate", f"{experiment.name}/{protocol}/seed{arguments.seed}"):
-        write_metrics(context.config, context.layout, experiment, protocol, arguments.seed)
-
-
-def _refuse_unused(arguments: Arguments) -> None:
-    """Refuse options of `rtm evaluate` that would have no effect."""
-    if arguments.held_out and not arguments.memorisation:
-        raise UserError("--held-out needs --memorisation; add --memorisation, or leave it out.")
-    if (arguments.bootstrap or arguments.memorisation) and not arguments.dataset:
-        raise UserError("--bootstrap and --memorisation need --dataset (a training set); add it, or leave them out.")
-
-
-def _evaluate_images(context: Context, arguments: Arguments) -> None:
-    """Measure images of any origin and print the metrics as JSON."""
-    from rtm.metrics.foreign import evaluate_images
-
-    pick(context.config.params.datasets, arguments.dataset, "dataset")
-    pick(context.config.params.protocols, arguments.protocol, "protocol")
-    ledger = Ledger()
-    ledger.verify(jobs(context.config)[f"reference/{arguments.dataset}/{arguments.protocol}"])
-    ledger.hashes.save()
-    measured = evaluate_images(
-        context.config,
-        context.layout,
-        Path(arguments.subject),
-        arguments.dataset,
-        arguments.protocol,
-        arguments.bootstrap,
-        arguments.memorisation,
-        arguments.held_out,
-    )
-    measured["provenance"]["environment"] = environment(["rtm.metrics.foreign"])
-    print(json.dumps(measured, indent=2))
 
 
 def latency(arguments: Arguments) -> None:

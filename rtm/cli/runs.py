@@ -11,7 +11,8 @@ from typing import Literal
 from rtm.cli.store import space
 from rtm.core.layout import Layout
 from rtm.lineage.job import Job, Stage
-from rtm.lineage.receipts import Ledger, run_folder
+from rtm.lineage.receipts import Ledger
+from rtm.lineage.recording import run_folder
 from rtm.lineage.store import Store
 from rtm.pipeline.graph import every_job
 from rtm.pipeline.runs import book_of, is_running, only_one

@@ -4,7 +4,6 @@ import json
 
 from rtm.cli.context import Arguments, Context
 from rtm.config import schema
-from rtm.config.loading import pick
 
 
 def table(arguments: Arguments) -> None:
@@ -13,7 +12,7 @@ def table(arguments: Arguments) -> None:
     from rtm.reports.terminal import print_table
 
     context, name = Context(arguments), arguments.name
-    pick(context.config.tables, name, f"table at scale {arguments.scale}")
+    context.config.pick("tables", name)
     if arguments.available:
         sheet = render_table(context.config, context.layout, name, available=True)
     else:
@@ -27,14 +26,14 @@ def figure(arguments: Arguments) -> None:
     from rtm.reports.figures import render_figure
 
     context, name = Context(arguments), arguments.name
-    pick(context.config.figures, name, f"figure at scale {arguments.scale}")
+    context.config.pick("figures", name)
     with context.recorded("figure", name):
         render_figure(context.config, context.layout, name)
 
 
 def report(arguments: Arguments) -> None:
     """Write one page for a browser with all results so far."""
-    from rtm.reports.html import write_page
+    from rtm.page.html import write_page
     from rtm.reports.status import statuses
 
     context = Context(arguments)

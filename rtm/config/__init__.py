@@ -1,5 +1,17 @@
 """`params/` as one typed object: `load(scale)`."""
 
-from rtm.config.loading import Config, Experiment, load, schema
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rtm.config.loading import Config, Experiment, load, schema
 
 __all__ = ["Config", "Experiment", "load", "schema"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load pydantic and YAML on first use: networks are built and checkpoints are read without them."""
+    if name in __all__:
+        from rtm.config import loading
+
+        return getattr(loading, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,6 +16,7 @@ def _each_once(values: tuple[T, ...]) -> tuple[T, ...]:
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Count = Annotated[int, Field(gt=0, le=10**9)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0, le=10**9)]
 Size = Annotated[int, Field(gt=0, le=65_536)]  # of an image, a layer or a loop
 Positive = Annotated[float, Field(gt=0, le=1e9)]

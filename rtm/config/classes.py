@@ -2,17 +2,39 @@
 
 import hashlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeGuard, Union, get_args, get_origin
 
 from rtm.core.errors import UserError
 
 NAME = r"[A-Za-z_]\w*"
-PATTERN = rf"^{NAME}(\.{NAME})*:{NAME}$"
+PATTERN = rf"^{NAME}(\.{NAME})*:{NAME}$|^{NAME}(\.{NAME})+$"  # package.module:Class or package.module.Class
+OWN = "package.module:Class"
+
+
+def is_own(kind: object) -> TypeGuard[str]:
+    """Whether a kind names a class and is no short name."""
+    return isinstance(kind, str) and (":" in kind or "." in kind)
+
+
+def with_colon(kind: str) -> str:
+    """package.module:Class, also where a dot stands for the colon."""
+    module, _, name = kind.rpartition(".")
+    return kind if ":" in kind or not module else f"{module}:{name}"
+
+
+def unknown(kind: str, known: Iterable[str]) -> str:
+    """What to write instead of a short name that does not exist."""
+    names = list(known)
+    near = get_close_matches(kind, names, n=2, cutoff=0.4)
+    meant = f"did you mean {' or '.join(near)}" if near else f"choose {', '.join(names)}"
+    return f"there is no kind {kind!r}; {meant}, or a class of your own ({OWN}){'?' if near else ''}"
 
 
 def imported(name: str) -> Any:
@@ -25,23 +47,38 @@ def imported(name: str) -> Any:
     return found
 
 
-def built(name: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """Build an object of the class. `given` goes to every class of its kind, `options` are those of params/."""
-    cls = imported(name)
-    if not inspect.isclass(cls):
-        raise UserError(f"{name} is not a class; name one in params/.")
+def built(name: str | type, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """Call a class or function. `given` goes to every one of its kind, `options` are those of params/."""
+    cls, name = (imported(name), name) if isinstance(name, str) else (name, f"{name.__module__}:{name.__qualname__}")
+    if not callable(cls):
+        raise UserError(f"{name} is neither a class nor a function; name one in params/.")
     parameters = inspect.signature(cls).parameters.values()
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
     named = {each.name: each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
     if absent := [key for key in given if not (key in named or takes_any)]:
         raise UserError(f"{name} has no parameter {', '.join(absent)}; add it to the class's __init__.")
     taken = {key: parameter for key, parameter in named.items() if key not in given}
-    unknown = [key for key in options if key in given or not (key in taken or takes_any)]
+    strange = [key for key in options if key in given or not (key in taken or takes_any)]
     missing = [key for key in taken if taken[key].default is inspect.Parameter.empty and key not in options]
-    if unknown or missing:
-        problem = f"does not take {', '.join(unknown)}" if unknown else f"needs {', '.join(missing)}"
+    if strange or missing:
+        problem = f"does not take {', '.join(strange)}" if strange else f"needs {', '.join(missing)}"
         raise UserError(f"{name} {problem}; its options are {', '.join(taken) or 'none'}.")
+    for key in options.keys() & taken.keys():
+        if not _fits(options[key], taken[key].annotation):
+            wanted = inspect.formatannotation(taken[key].annotation)
+            raise UserError(f"{name} takes {key}: {wanted}, not {options[key]!r}; correct it in params/.")
     return cls(**given, **options)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value of params/ is of an annotated type; what is no plain type is left to the class."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in parts
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    kind: Any = {int: int, float: int | float, bool: bool, str: str, None: NoneType, NoneType: NoneType}.get(hint)
+    return kind is None or (isinstance(value, kind) and (hint is bool or not isinstance(value, bool)))
 
 
 def source_digest(name: str) -> str:

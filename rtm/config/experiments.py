@@ -1,9 +1,10 @@
 """Datasets, mappers, decoders, recipes and protocols: the models behind the first half of `params/`."""
 
 import itertools
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from rtm.config.base import (
     SHA256,
@@ -19,7 +20,7 @@ from rtm.config.base import (
     Strict,
     Whole,
 )
-from rtm.config.classes import PATTERN
+from rtm.config.classes import OWN, PATTERN, is_own, unknown, with_colon
 
 MD5 = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
@@ -56,6 +57,17 @@ class Source(Strict):
         return self
 
 
+# embedded; CIFAR's batches; a folder or archive of images; images of another dataset
+DATASETS = ("digits", "cifar10", "images", "subset")
+MAPPERS = ("mlp", "rtm")
+
+
+def _dataset_kind(kind: str) -> str:
+    if kind not in DATASETS and not re.match(PATTERN, kind):
+        raise ValueError(unknown(kind, DATASETS))
+    return with_colon(kind)
+
+
 class Split(Strict):
     """Images of a dataset that no training sees."""
 
@@ -65,11 +77,15 @@ class Split(Strict):
 
 class Dataset(Strict):
     title: str
-    kind: Literal["digits", "cifar10", "images"]  # embedded; CIFAR's batches; a folder or archive of images
+    kind: Annotated[str, AfterValidator(_dataset_kind)]  # of DATASETS, or a class or function that yields images
+    options: dict[str, Any] | None = None  # of a class or function
     resolution: Size
     count: Count
-    first: Whole = 0  # the number of its first image in the source; only of kind digits
+    first: Whole = 0  # the number of its first image in the source; only of kinds digits and subset
+    of: Name | None = None  # the dataset that a subset is taken from, in the order of the sha256 of the pixels ...
+    label: Whole | None = None  # ... only of this class
     classes: Whole = 0
+    class_names: tuple[str, ...] = ()  # in the order of their labels
     folders: tuple[str, ...] = ()  # the folders with its images, if a source holds others too
     crop: bool = False  # to the square in the middle, before the resize
     resize: Literal["bilinear", "lanczos", "none"] = "none"
@@ -79,12 +95,25 @@ class Dataset(Strict):
     licence: str
     citation: str
 
+    @property
+    def made_here(self) -> bool:
+        """Whether code makes its images, and no source is needed."""
+        return self.kind == "digits" or is_own(self.kind)
+
     @model_validator(mode="after")
     def _has_a_test_split(self) -> "Dataset":
         if self.test and self.kind != "cifar10":
             raise ValueError("only kind cifar10 can have test: its archive has a test split")
-        if self.first and self.kind != "digits":
-            raise ValueError("only kind digits can have first; name the files of the others with folders")
+        if self.options and not is_own(self.kind):
+            raise ValueError("only a class or function of your own takes options")
+        if self.sources and is_own(self.kind):
+            raise ValueError("a class or function makes its images itself; remove sources")
+        if self.first and self.kind not in ("digits", "subset"):
+            raise ValueError("only kinds digits and subset can have first; name the files of the others with folders")
+        if (self.kind == "subset") != (self.of is not None) or (self.label is not None and self.of is None):
+            raise ValueError("kind subset needs of, the dataset that it is taken from; no other kind has of or label")
+        if self.class_names and len(self.class_names) != self.classes:
+            raise ValueError(f"class_names has {len(self.class_names)} names for {self.classes} classes")
         return self
 
 
@@ -138,20 +167,27 @@ class Recursive(Options):
         return self.model_dump(exclude={"kind", "fit"})
 
 
-class OwnMapper(Options):
+def _own(kind: str) -> str:
+    if not re.match(PATTERN, kind):
+        raise ValueError(unknown(kind, MAPPERS))
+    return with_colon(kind)
+
+
+class Own(Options):
     """A class of your own; the other keys are its options."""
 
     model_config = ConfigDict(extra="allow")
-    kind: Annotated[str, Field(pattern=PATTERN)]
+    kind: Annotated[str, Field(pattern=PATTERN), AfterValidator(with_colon)]
 
 
-OWN = "package.module:Class"  # the tag of `OwnMapper`
+class OwnMapper(Own):
+    kind: Annotated[str, AfterValidator(_own)]
 
 
 def _kind(mapper: object) -> str | None:
     """An error message then names only the keys of the kind that the user meant."""
     kind = mapper.get("kind") if isinstance(mapper, dict) else getattr(mapper, "kind", None)
-    return OWN if isinstance(kind, str) and ":" in kind else kind if kind in ("mlp", "rtm") else None
+    return kind if kind in MAPPERS else OWN if isinstance(kind, str) else None
 
 
 Mapper = Annotated[
@@ -191,6 +227,16 @@ class DecoderConfig(Strict):
         return self
 
 
+def _decoder(given: object) -> str:
+    return OWN if isinstance(given, Own) or (isinstance(given, dict) and "kind" in given) else "(blocks)"
+
+
+AnyDecoder = Annotated[
+    Annotated[DecoderConfig, Tag("(blocks)")] | Annotated[Own, Tag(OWN)],
+    Discriminator(_decoder),
+]
+
+
 class Watching(Strict):
     """FID, precision and recall during training, for the curves: of few images, and never used by tables."""
 
@@ -220,6 +266,7 @@ class Training(Strict):
     save_every: Count  # steps between saves of the state
     grid_every: Count  # steps between sample grids
     watch: Watching | None = None
+    loggers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], Once] = ()  # beside log.jsonl and the page
 
     @model_validator(mode="after")
     def _one_length(self) -> "Training":
@@ -252,7 +299,10 @@ class Imle(Strict):
     stagger: bool = False  # renew 1/refresh of the pairs in each epoch, from 1/refresh of the pool
     epsilon: NonNegative  # rejection radius / median distance between nearest images (`rtm pilot`); 0 is plain IMLE
     perturb: NonNegative = 0.001
-    perceptual: Literal["lpips", "digit_classifier"] = "lpips"
+    perceptual: Annotated[
+        Annotated[Literal["lpips", "digit_classifier"], Tag("(name)")] | Annotated[Own, Tag(OWN)],
+        Discriminator(lambda given: OWN if isinstance(given, dict | Own) else "(name)"),
+    ] = "lpips"
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one
     projection: Count | None = 800  # dimensions of the projected matching features; null projects nothing
     chunk: Count = 256  # pool images decoded at a time
@@ -290,7 +340,7 @@ class OwnMethod(Options):
     """A registered method or a class of your own; the other keys are its options."""
 
     model_config = ConfigDict(extra="allow")
-    kind: Annotated[str, Field(pattern=rf"^[a-z][a-z0-9_]*$|{PATTERN}")]
+    kind: Annotated[str, Field(pattern=rf"^[a-z][a-z0-9_]*$|{PATTERN}"), AfterValidator(with_colon)]
 
     @model_validator(mode="after")
     def _another(self) -> "OwnMethod":
@@ -314,9 +364,20 @@ class Resources(Strict):
     gpus: Annotated[int, Field(ge=0, le=1024)]
     gpu_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]*$")] = "h100"
     processes: Size | None = None  # of one training; by default one for each GPU
+    any_device: bool = False  # without GPUs of its own, use one that is here
     cpus: Size
     mem_gb: Size
     hours: Annotated[float, Field(gt=0, le=100_000)]  # of the whole training, all slices together
+
+    def at_most(self, gpus: int) -> "Resources":
+        """On fewer GPUs, the most that share the training evenly: each does the parts of several that it asks for."""
+        if gpus >= self.gpus:
+            return self
+        used = max(each for each in range(1, gpus + 1) if self.gpus % each == 0)
+        times = self.gpus // used
+        shares = {"cpus": max(1, self.cpus // times), "mem_gb": max(2, self.mem_gb // times)}
+        processes = self.processes and self.processes // times
+        return self.model_copy(update={**shares, "gpus": used, "processes": processes, "hours": times * self.hours})
 
 
 class Recipe(Strict):
@@ -376,20 +437,25 @@ class Protocol(Strict):
     """How metrics are computed; every metrics file names its protocol (Sec. 4, "Evaluation")."""
 
     title: str
-    extractor: Literal["inception", "digit_classifier"]  # for FID and IS
-    pr_extractor: Literal["inception", "vgg16", "digit_classifier"]  # for precision, recall, density, coverage
-    resize: Literal["tf1", "torch", "pil_bicubic", "none"]
+    extractor: Literal["inception", "dinov2", "digit_classifier"]  # for FID, KID and IS
+    pr_extractor: Literal[
+        "inception", "dinov2", "vgg16", "digit_classifier"
+    ]  # for precision, recall, density, coverage
+    resize: Literal["tf1", "torch", "pil_bicubic", "pillow", "none"]  # pillow: its bicubic, in 8 bits
     k: Count
     strict: bool  # a ball's border is outside: `<`, not `<=`
     splits: Count  # of the Inception Score
     samples: dict[Name, Count]  # dataset: number of generated images; "default" for all others
     reference: dict[Name, Name] = {}  # dataset: another to compare with, of images that were not trained on
-    pr_samples: Count | None = None
+    pr_samples: Count | None = None  # of the generated images, for precision and recall; by default all
+    pr_reference: Count | None = None  # of the real images, a random subset; by default all
 
     @model_validator(mode="after")
     def _every_dataset(self) -> "Protocol":
         if "default" not in self.samples:
             raise ValueError("samples needs a default for the datasets that it does not name")
+        if (self.extractor == "dinov2") != (self.resize == "pillow"):
+            raise ValueError("extractor dinov2 goes with resize: pillow, and no other with it")
         return self
 
     def compared(self, dataset: str) -> str:

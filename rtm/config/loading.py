@@ -1,31 +1,42 @@
 """Read `params/`, apply a scale, resolve every experiment, and refuse impossible values."""
 
+import difflib
 import json
-import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
 from pydantic import ValidationError
-from yaml.constructor import ConstructorError
 
+from rtm.config.architecture import Architecture
 from rtm.config.base import Folder, Name, Strict
+from rtm.config.classes import OWN, is_own
 from rtm.config.devices import Device
-from rtm.config.experiments import OWN, Dataset, DecoderConfig, Entry, Halting, Mapper, Protocol, Recipe, Recursive
+from rtm.config.experiments import (
+    AnyDecoder,
+    Dataset,
+    DecoderConfig,
+    Entry,
+    Halting,
+    Mapper,
+    Protocol,
+    Recipe,
+    Recursive,
+)
+from rtm.config.reading import Raw, mapping, read_sections, short
 from rtm.config.reports import COST_METRICS, Figure, Foreign, Published, Table
+from rtm.config.variants import Variant
 from rtm.core.errors import UserError, printable
 from rtm.core.layout import Layout
 
 PARAMS = Path("params")
-MOST_NODES = 200_000  # values of a file; all of params/ has some 15,000
-DEEPEST = 50  # levels of nesting
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-PLAIN = (str, int, float, list, dict, type(None))
-Raw = dict[str, Any]
+TAGS = ("mlp", "rtm", OWN, "(blocks)", "(name)", "number", "share", "[key]")  # of unions: not keys that a user writes
+TRIALS = "try"  # the folder of `rtm try`: each trial is a scale of its own, try/<name>, and has all its parameters
+VARIANTS = "variants"  # the folder of variants that were named on the command line
+FEW = 8  # names that a message lists whole
 T = TypeVar("T")
 
 
@@ -34,9 +45,11 @@ class Scale(Strict):
 
     root: Folder  # folder of runs, checkpoints, results, reports; "" is the repository
     shared: Folder  # folder of data, weights and reference features
-    experiments: Literal["experiments", "demo"]  # the section that lists its experiments
+    networks: Folder | None = None  # folder of weights, if it is not the shared one
+    experiments: Literal["experiments", "demo", "desk"]  # the section that lists its experiments
     tables: tuple[Name, ...]
     figures: tuple[Name, ...]
+    in_git: bool = False  # git keeps its results and receipts, not DVC; checkpoints and images always go to DVC
     overrides: dict[str, Any] = {}
 
 
@@ -46,10 +59,11 @@ class Params(Strict):
     scales: dict[Name, Scale]
     datasets: dict[Name, Dataset]
     mappers: dict[Name, Mapper]
-    decoders: dict[Name, DecoderConfig]
+    decoders: dict[Name, AnyDecoder]
     recipes: dict[Name, Recipe]
     experiments: dict[Name, Entry]
     demo: dict[Name, Entry]
+    desk: dict[Name, Entry] = {}
     planned: dict[Name, Entry] = {}
     protocols: dict[Name, Protocol]
     tables: dict[Name, Table]
@@ -83,7 +97,7 @@ class Experiment:
     dataset_name: str
     dataset: Dataset
     mapper: Mapper
-    decoder: DecoderConfig | None
+    decoder: AnyDecoder | None
     seeds: tuple[int, ...]
     sweep: tuple[int | Halting, ...]
 
@@ -103,6 +117,27 @@ class Experiment:
                 depths[f"H{each}"] = Depth(each)
         return depths
 
+    @property
+    def architecture(self) -> Architecture:
+        """What its generator is built from."""
+        gan, dataset = self.recipe.stylegan2, self.dataset
+        return Architecture(
+            dim=self.recipe.dim,
+            resolution=dataset.resolution,
+            classes=dataset.classes if gan and gan.conditional else 0,
+            mapper={"kind": self.mapper.kind, **self.mapper.options()},
+            decoder=self.decoder.model_dump() if self.decoder else None,
+            stylegan2=gan.model_dump(include={"channel_base", "channel_max"}) if gan else None,
+            tf32=self.recipe.training.tf32,
+        )
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """The classes from outside of rtm/ that it names."""
+        imle, own = self.recipe.imle, (self.mapper, self.decoder, self.recipe.method, self.dataset)
+        kinds = (getattr(part, "kind", None) for part in (*own, imle and imle.perceptual))
+        return tuple(kind for kind in kinds if is_own(kind))
+
     def steps(self) -> int:
         return self.recipe.training.total_steps(self.dataset.count)
 
@@ -117,7 +152,8 @@ class Config:
 
     @property
     def layout(self) -> Layout:
-        return Layout(Path(self.scale.root), Path(self.scale.shared))
+        networks = self.scale.networks
+        return Layout(Path(self.scale.root), Path(self.scale.shared), None if networks is None else Path(networks))
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -132,33 +168,78 @@ class Config:
         return f"rtm fetch {name}" + ("" if self.scale_name == "paper" else f" --scale {self.scale_name}")
 
     def experiment(self, name: str) -> Experiment:
-        return pick(self.experiments, name, f"experiment at scale {self.scale_name}")
+        experiment: Experiment = self.pick("experiments", name)
+        return experiment
+
+    def pick(self, kind: Literal["experiments", "tables", "figures"], name: str) -> Any:
+        """An entry of this scale by name; that of another scale is answered with the scale."""
+        options: Mapping[str, Any] = getattr(self, kind)
+        scales = self.params.scales if self.scale_name in self.params.scales else {}
+        if name not in options and (elsewhere := [each for each in scales if name in self._of(kind, scales[each])]):
+            where = " or ".join(f"`--scale {scale}`" for scale in elsewhere)
+            raise UserError(f"{name} is not at scale {self.scale_name}; add {where}.")
+        return pick(options, name, f"{kind.removesuffix('s')} at scale {self.scale_name}")
+
+    def _of(self, kind: str, scale: Scale) -> Iterable[str]:
+        names: Iterable[str] = (
+            getattr(self.params, scale.experiments) if kind == "experiments" else getattr(scale, kind)
+        )
+        return names
 
 
 def pick(options: Mapping[str, T], name: str, kind: str) -> T:
-    """The named option; an unknown name is an error that lists the known ones."""
+    """The named option; an unknown name is an error with the nearest ones, or with all."""
     if name not in options:
-        known = f"choose one of {', '.join(options)}" if options else "none is defined"
-        raise UserError(f"There is no {kind} named {name!r}; {known}.")
+        raise UserError(f"There is no {kind} named {printable(repr(name))}{_instead(list(options), name)}")
     return options[name]
 
 
-def load(scale: str = "paper", folder: Path | str = PARAMS) -> Config:
-    raw, files = _read(Path(folder))
-    params = _validated(_scaled(raw, scale, files.get("scales", Path(folder) / "scales.yaml")), files)
-    chosen = params.scales[scale]
+def _instead(known: list[str], name: str) -> str:
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    if len(known) > FEW and near:
+        *others, last = near
+        return f". Did you mean {', '.join(others) + ' or ' if others else ''}{last}?"
+    return f"; choose one of {', '.join(known)}." if known else "; none is defined."
+
+
+def trials(folder: Path | str = PARAMS) -> list[str]:
+    """The scales of `rtm try`."""
+    found = (path.parent.name for path in (Path(folder).parent / TRIALS).glob("*/params.yaml"))
+    return sorted(f"{TRIALS}/{name}" for name in found if re.fullmatch(r"[a-z][a-z0-9_]*", name))
+
+
+def load(scale: str = "paper", folder: Path | str = PARAMS, variant: Variant | None = None) -> Config:
+    raw, files = _sections(scale, Path(folder))
+    raw = _scaled(raw, scale, files.get("scales", Path(folder) / "scales.yaml"))
+    section: str = raw["scales"][scale].get("experiments", "")
+    if variant:
+        load(scale, folder).experiment(variant.experiment)  # whatever is wrong without the changes
+        raw = variant.applied(raw, section)
+    params = _validated(raw | {"scales": _named(raw["scales"])}, files)
+    chosen = params.scales[_name(scale)]
 
     def resolved(section: str) -> dict[str, Experiment]:
         entries: dict[str, Entry] = getattr(params, section)
         places = {name: f"{files[section]}: {section}.{name}" for name in entries}
         return {name: _resolved(params, name, entry, places[name]) for name, entry in entries.items()}
 
-    experiments, planned = resolved(chosen.experiments), resolved("planned")
-    if twice := sorted(planned.keys() & {*params.experiments, *params.demo}):
+    experiments = resolved(chosen.experiments)
+    if variant:
+        return _of_variant(scale, params, experiments[variant.experiment], variant.name)
+    planned = resolved("planned")
+    if twice := sorted(planned.keys() & {*params.experiments, *params.demo, *params.desk}):
         raise UserError(f"{files['planned']}: {', '.join(twice)} is an experiment; choose another name.")
+    _check_subsets(params, f"{files['datasets']}: datasets")
     _check_foreign(params, f"{files['foreign']}: foreign")
     _check_reports(params, chosen, experiments, files)
     return Config(scale, chosen, params, experiments, planned)
+
+
+def _of_variant(scale: str, params: Params, experiment: Experiment, name: str) -> Config:
+    """A variant alone, in a folder of its own: neither tables nor DVC know it."""
+    root = {"root": f"{VARIANTS}/{scale}", "tables": (), "figures": ()}
+    chosen = params.scales[_name(scale)].model_copy(update=root)
+    return Config(scale, chosen, params, {name: replace(experiment, name=name)}, {})
 
 
 def schema() -> Raw:
@@ -166,95 +247,39 @@ def schema() -> Raw:
     return Params.model_json_schema()
 
 
-def _read(folder: Path) -> tuple[Raw, dict[str, Path]]:
-    raw: Raw = {}
-    files: dict[str, Path] = {}
+def _sections(scale: str, folder: Path) -> tuple[Raw, dict[str, Path]]:
+    """The sections of `params/`, or of a trial's own file."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}; run from the root of the repository.")
-    for path in sorted(folder.glob("*.yaml")):
-        try:
-            text = path.read_text("utf-8")
-            _refuse_depth(text)
-            content = yaml.load(text, Loader=_Loader)
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
-        except (yaml.YAMLError, RecursionError) as error:
-            told = printable(" ".join(str(error).split()))[:400]
-            raise UserError(f"{path} is not valid YAML: {told}.") from None
-        for key, section in _mapping({} if content is None else content, str(path)).items():
-            if key in files:
-                raise UserError(f"{path}: section {key!r} is also in {files[key]}; keep one of them.")
-            raw[key], files[key] = section, path
-    return raw, files
+    if scale not in (known := trials(folder)):
+        raw, files = read_sections(sorted(folder.glob("*.yaml")))
+        if scale not in mapping(raw.get("scales", {}), "scales") and "scales" in raw:
+            pick({**raw["scales"], **dict.fromkeys(known)}, scale, "scale")
+        return raw, files
+    path = folder.parent / scale / "params.yaml"
+    raw, files = read_sections([path])
+    place = {"root": scale, "shared": scale, "networks": "", "experiments": "experiments"}
+    shown = {kind: list(raw[kind]) if isinstance(raw.get(kind), dict) else [] for kind in ("tables", "figures")}
+    empty: Raw = {section: {} for section, field in Params.model_fields.items()}
+    return {**empty, **raw, "scales": {scale: place | shown}}, {**dict.fromkeys(empty, path), **files}
 
 
-def _refuse_depth(text: str) -> None:
-    """Refuse what is nested so deeply that the C parser would crash."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise ConstructorError(None, None, f"it is nested more than {DEEPEST} deep", event.start_mark)
+def _name(scale: str) -> str:
+    return scale.replace("/", "_")
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the C parser is 8 x as fast
-    """Safe YAML of names, texts and numbers, with a limit on aliases and without keys that are written twice."""
-
-    def get_single_data(self) -> Any:
-        node = self.get_single_node()
-        if node is None:
-            return None
-        if _whole_size(node, {}) > MOST_NODES:
-            raise ConstructorError(
-                None, None, f"its aliases stand for more than {MOST_NODES:,} values", node.start_mark
-            )
-        return self.construct_document(node)
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            value = super().construct_object(node, deep)
-        except (ValueError, OverflowError, LookupError, AttributeError) as error:  # 2024-99-99, 0x_
-            raise ConstructorError(None, None, f"{error}; put a text in quotes", node.start_mark) from None
-        if isinstance(value, str) and CONTROL.search(value):
-            raise ConstructorError(None, None, "a text holds control characters", node.start_mark)
-        if not isinstance(value, PLAIN):
-            kind = f"a {type(value).__name__} has no place here; put a text in quotes"
-            raise ConstructorError(None, None, kind, node.start_mark)
-        return value
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        written = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        keys = [self.construct_object(key, True) for key in written]
-        if odd := [str(key) for key in keys if isinstance(key, bool) or not isinstance(key, str | int)]:
-            raise ConstructorError(None, None, f"{', '.join(odd)} is no name; put it in quotes", node.start_mark)
-        if twice := {str(key) for key in keys if keys.count(key) > 1}:
-            raise ConstructorError(None, None, f"{', '.join(sorted(twice))} is written twice", node.start_mark)
-        return dict(super().construct_mapping(node, deep))
-
-
-def _whole_size(node: yaml.Node, known: dict[int, float]) -> float:
-    """The number of values that a node stands for, its aliases written out; infinite if it holds itself."""
-    if id(node) not in known:
-        known[id(node)] = math.inf
-        below = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-        parts = () if isinstance(node, yaml.ScalarNode) else below
-        known[id(node)] = 1 + sum(_whole_size(part, known) for part in parts)
-    return known[id(node)]
-
-
-def _mapping(value: Any, place: str) -> Raw:
-    if not isinstance(value, dict):
-        raise UserError(f"{place}: write names with their values, `name: value` (got {_short(value)}).")
-    return value
+def _named(scales: Raw) -> Raw:
+    """A trial's scale has a slash in its name, which no key of `params/` may have."""
+    return {_name(scale): value for scale, value in scales.items()}
 
 
 def _scaled(raw: Raw, scale: str, file: Path) -> Raw:
     """All sections, with the overrides of the scale applied."""
     if "scales" not in raw:
         raise UserError(f"{file} is missing or empty; bring it back with `git checkout -- {file}`.")
-    chosen = pick(_mapping(raw["scales"], f"{file}: scales"), scale, "scale")
+    chosen = pick(mapping(raw["scales"], f"{file}: scales"), scale, "scale")
     place = f"{file}: scales.{scale}"
-    overrides = _mapping(_mapping(chosen, place).get("overrides", {}), f"{place}.overrides")
+    overrides = mapping(mapping(chosen, place).get("overrides", {}), f"{place}.overrides")
     changed = dict(raw)
     for key, patterns in overrides.items():
         if key not in raw:
@@ -270,12 +295,20 @@ def _overridden(section: Any, overrides: Any, place: str) -> Any:
     if not isinstance(section, dict):  # the validation reports it later
         return section
     changed = dict(section)
-    for pattern, change in _mapping(overrides, place).items():
+    for pattern, change in mapping(overrides, place).items():
         meant = [name for name in changed if fnmatchcase(str(name), str(pattern))]
         if not meant:
             raise UserError(f"{place}.{pattern}: no name matches; choose from {', '.join(map(str, changed))}.")
-        changed |= {name: _merged(changed[name], change) for name in meant}
+        changed |= {
+            name: _merged(changed[name], change) for name in meant if _knows(pattern, name, changed[name], change)
+        }
     return changed
+
+
+def _knows(pattern: str, name: str, entry: Any, change: Any) -> bool:
+    """Whether an override can apply: a pattern does not know the options of a class from outside of rtm/."""
+    own = isinstance(entry, dict) and is_own(entry.get("kind"))
+    return pattern == name or not own or (isinstance(change, dict) and "kind" in change)
 
 
 def _merged(old: Any, new: Any) -> Any:
@@ -297,19 +330,14 @@ def _validated(raw: Raw, files: Mapping[str, Path]) -> Params:
 def _message(error: ValidationError, files: Mapping[str, Path]) -> str:
     problems = []
     for problem in error.errors():
-        place = [str(part) for part in problem["loc"] if part not in ("mlp", "rtm", OWN, "number", "share", "[key]")]
+        place = [str(part) for part in problem["loc"] if part not in TAGS]
         file = files.get(place[0], PARAMS) if place else PARAMS
         message = problem["msg"].removeprefix("Value error, ")
-        got = "" if problem["type"] in ("missing", "value_error") else f" (got {_short(problem['input'])})"
+        got = "" if problem["type"] in ("missing", "value_error") else f" (got {short(problem['input'])})"
         if problem["type"] == "extra_forbidden":
             message, got = f"unknown key {place[-1]!r}{_allowed(place)}", ""
         problems.append(f"{file}: {'.'.join(place)}: {message}{got}")
     return "\n".join(problems)
-
-
-def _short(value: Any, most: int = 120) -> str:
-    text = repr(value)
-    return printable(text if len(text) <= most else f"{text[:most]}...")
 
 
 def _allowed(place: list[str]) -> str:
@@ -352,7 +380,7 @@ def _resolved(params: Params, name: str, entry: Entry, place: str) -> Experiment
 
 
 def _check_fit(
-    place: str, recipe: Recipe, dataset: Dataset, mapper: Mapper, decoder: DecoderConfig | None, entry: Entry
+    place: str, recipe: Recipe, dataset: Dataset, mapper: Mapper, decoder: AnyDecoder | None, entry: Entry
 ) -> None:
     dim = recipe.dim
     if isinstance(mapper, Recursive):
@@ -367,7 +395,7 @@ def _check_fit(
         raise UserError(f"{place}.sweep: only a recursive mapper can change H at inference; remove the sweep.")
     elif recipe.imle and recipe.imle.fixed_point:
         raise UserError(f"{place}: fixed_point needs a recursive mapper; give this one a recipe without it.")
-    if decoder is not None and decoder.resolution != dataset.resolution:
+    if isinstance(decoder, DecoderConfig) and decoder.resolution != dataset.resolution:
         raise UserError(
             f"{place}: decoder {recipe.decoder} ends at {decoder.resolution} px, images have {dataset.resolution} px."
         )
@@ -400,9 +428,24 @@ def _check_protocol(place: str, params: Params, name: str, dataset_name: str) ->
         raise UserError(f"{place}: protocol {name} has {protocol.splits} splits of {required} samples; lower splits.")
 
 
+def _check_subsets(params: Params, place: str) -> None:
+    for name, dataset in params.datasets.items():
+        if not dataset.of:
+            continue
+        whole = params.datasets.get(dataset.of)
+        if whole is None or whole.of:
+            raise UserError(f"{place}.{name}.of: there is no {dataset.of!r}, or it is a subset; name a whole dataset.")
+        known = range(whole.classes)
+        if whole.resolution != dataset.resolution or (dataset.label is not None and dataset.label not in known):
+            raise UserError(
+                f"{place}.{name}: {dataset.of} has {whole.resolution} px and {whole.classes} classes; name its "
+                "resolution, and a label below its classes."
+            )
+
+
 def _check_foreign(params: Params, place: str) -> None:
     for name, foreign in params.foreign.items():
-        if name in params.experiments or name in params.demo:
+        if name in {*params.experiments, *params.demo, *params.desk}:
             raise UserError(f"{place}.{name}: an experiment has this name; choose another.")
         for protocol in foreign.protocols:
             if protocol not in params.protocols or foreign.dataset not in params.datasets:

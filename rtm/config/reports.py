@@ -10,6 +10,8 @@ from rtm.config.base import SHA256, Key, Name, Once, Positive, Size, Strict, Who
 
 Metric = Literal[
     "fid",
+    "fid_floor",
+    "kid",
     "is",
     "precision",
     "recall",
@@ -94,6 +96,7 @@ class Column(CellPart):
     significant: Annotated[int, Field(gt=0, le=12)] | None = None  # significant digits instead
     whole_from: Positive | None = None  # values of at least this have no decimals
     unit: Literal["", "k", "M"] = ""
+    times: Positive = 1  # shown multiplied by this; the title says so
 
     @property
     def id(self) -> str:

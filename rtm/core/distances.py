@@ -16,6 +16,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -99,7 +100,7 @@ class Points:
     """One set of features and its centred float32 copy on the device, both sets about the same centre."""
 
     features: NDArray[np.floating]  # (n, d), as given
-    identity: Ints  # (n,), equal for equal rows
+    common: np.dtype[np.floating]  # of all sets
     scale: float  # a power of two: the copy's norms are at most 1
     copy: Tensor  # (n, d) float32
     half: Tensor  # (n,) float32, (N - margin) / 2
@@ -107,6 +108,13 @@ class Points:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    @cached_property
+    def identity(self) -> NDArray[np.uint64]:
+        """(n, 2), equal for equal rows of all sets: a hash of 128 bits."""
+        rows = (row.astype(self.common, copy=False).tobytes() for row in self.features)
+        digests = b"".join(hashlib.blake2b(row, digest_size=16).digest() for row in rows)
+        return np.frombuffer(digests, np.uint64).reshape(-1, 2)
 
 
 class Pairs(NamedTuple):
@@ -147,19 +155,13 @@ def prepare(arrays: list[NDArray[np.floating]], device: torch.device) -> list[Po
     centre: Floats = np.asarray(total) / sum(map(len, arrays))
     largest = max(float(np.square(part - centre).sum(axis=1).max()) for part in parts)
     scale = 2.0 ** np.ceil(np.log2(largest) / 2 + 0.01) if largest > 0 else 1.0
-    numbers: dict[bytes, int] = {}
-    return [
-        _points(array, _identity(array, np.result_type(*arrays), numbers), centre, scale, device) for array in arrays
-    ]
+    common = np.result_type(*arrays)
+    return [_points(array, common, centre, scale, device) for array in arrays]
 
 
-def _identity(array: NDArray[np.floating], dtype: np.dtype[np.floating], numbers: dict[bytes, int]) -> Ints:
-    """A number for each row, equal for equal rows of all arrays that share `numbers` (by a 128-bit hash)."""
-    keys = (hashlib.blake2b(row.astype(dtype, copy=False).tobytes(), digest_size=16).digest() for row in array)
-    return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64, len(array))
-
-
-def _points(array: NDArray[np.floating], identity: Ints, centre: Floats, scale: float, device: torch.device) -> Points:
+def _points(
+    array: NDArray[np.floating], common: np.dtype[np.floating], centre: Floats, scale: float, device: torch.device
+) -> Points:
     copy = torch.empty(array.shape, dtype=torch.float32)
     norms = np.empty(len(array))
     for rows in _chunks(*array.shape):
@@ -167,7 +169,7 @@ def _points(array: NDArray[np.floating], identity: Ints, centre: Floats, scale: 
         norms[rows] = copy[rows].double().square().sum(dim=1)
     margin = rounding(array.shape[1]) * norms + _UNDERFLOW
     half = torch.from_numpy((norms - margin) / 2).float()
-    return Points(array, identity, scale, copy.to(device), half.to(device), margin)
+    return Points(array, common, scale, copy.to(device), half.to(device), margin)
 
 
 def tile(a: Points, b: Points, i: slice, j: slice) -> Tensor:
@@ -230,9 +232,10 @@ def _cluster(a: Points, b: Points, pairs: Pairs) -> Pairs:
 
 
 def exact(a: Points, b: Points, pairs: Pairs) -> Pairs:
-    """Third step: the squared differences in float64; equal rows have distance 0 without computing."""
-    squared = np.zeros(len(pairs.rows))
-    open_ = np.flatnonzero(a.identity[pairs.rows] != b.identity[pairs.cols])
+    """Third step: the squared differences in float64. Of many pairs equal rows are left out, whose distance is 0."""
+    squared, open_ = np.zeros(len(pairs.rows)), np.arange(len(pairs.rows))
+    if len(open_) > 8 * (len(a) + len(b)):
+        open_ = np.flatnonzero((a.identity[pairs.rows] != b.identity[pairs.cols]).any(axis=1))
     rows, cols = (torch.from_numpy(side[open_]) for side in (pairs.rows, pairs.cols))
     squared[open_] = squared_distances(a.features, rows, b.features, cols).numpy()
     return pairs._replace(low=squared, high=squared)

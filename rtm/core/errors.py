@@ -8,3 +8,8 @@ class UserError(Exception):
 def printable(text: object) -> str:
     """A text from outside as part of a message: on one line, without characters that control a terminal."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(text))
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of what another library says, as part of a message."""
+    return printable(next(iter(str(error).strip().splitlines()), type(error).__name__))[:200]

@@ -19,13 +19,15 @@ from functools import cache
 from pathlib import Path
 from pickle import PickleError
 from tokenize import TokenError
-from typing import IO, Annotated, Any
+from typing import IO, TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
-from pydantic import Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 
 from rtm.core.errors import UserError, printable
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 # exceptions that readers raise for a truncated file, or for one of another kind
 UNREADABLE = (
@@ -33,7 +35,6 @@ UNREADABLE = (
     *(ArithmeticError, AssertionError, BadZipFile, zlib.error, struct.error, csv.Error, PickleError, SafetensorError),
     TokenError,  # the header of an .npy
 )
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 SEAL = 65  # bytes of the first line of a sealed file
 LEFT_BEHIND = 24 * 3600.0  # seconds; the process behind an older temporary folder was killed
 
@@ -186,13 +187,15 @@ def read_json(path: Path | str, kind: Any = Any, remedy: str = "") -> Any:
 
 
 def matches(value: Any, kind: Any) -> bool:
-    with suppress(ValidationError):
+    with suppress(ValueError):  # of pydantic
         return _adapter(kind).validate_python(value, strict=True) is not None
     return False
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter  # networks are built and checkpoints are read without it
+
     return TypeAdapter(kind)
 
 
@@ -228,7 +231,7 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, ValidationError):
+    if type(error).__name__ == "ValidationError" and hasattr(error, "errors"):  # pydantic's
         first = error.errors(include_url=False)[0]
         return printable(": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": "))[:160]
     return printable(f"{type(error).__name__} {' '.join(str(error).split())}".strip())[:160]
@@ -255,10 +258,25 @@ def digest(path: Path | str, algorithm: str = "sha256") -> str:
         return hashlib.file_digest(file, algorithm).hexdigest()
 
 
+def json_digest(value: Any) -> str:
+    """sha256 of a JSON value, in whatever order its keys are."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
 def digest_of_all(path: Path) -> str:
     """sha256 of a file; for a folder, sha256 of the sorted list of its files' digests and names."""
     if path.is_file():
         return digest(path)
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    listed = "".join(f"{digest(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+    listed = "".join(f"{digest(file)}  {file.relative_to(path).as_posix()}\n" for file in sorted(files_below(path)))
     return hashlib.sha256(listed.encode()).hexdigest()
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files in a folder and below it, also through links; each folder counts once, so that links can go round."""
+    seen = {folder.resolve()}
+    for place, folders, names in os.walk(folder, followlinks=True):
+        here = Path(place)
+        real = {(here / name).resolve(): name for name in sorted(folders, reverse=True)}  # of two links, the first
+        folders[:] = sorted(name for path, name in real.items() if path not in seen)
+        seen |= real.keys()
+        yield from (here / name for name in names if (here / name).is_file())

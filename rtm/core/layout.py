@@ -8,6 +8,11 @@ from pathlib import Path
 class Layout:
     root: Path  # runs, checkpoints, samples, results, reports, lineage of a scale
     shared: Path  # data, weights, features of the reference
+    networks: Path | None = None  # weights, if they are elsewhere
+
+    @property
+    def _networks(self) -> Path:
+        return self.shared if self.networks is None else self.networks
 
     def images(self, dataset: str) -> Path:
         """uint8, N x H x W x 3; beside it labels.npy and meta.json."""
@@ -25,11 +30,18 @@ class Layout:
         return self.shared / "galleries" / "data" / f"{dataset}.png"
 
     def weights(self, network: str) -> Path:
-        return self.shared / "weights" / f"{network}.safetensors"
+        return self._networks / "weights" / f"{network}.safetensors"
+
+    def network_downloads(self) -> Path:
+        return self._networks / "downloads"
 
     def reference(self, dataset: str, protocol: str) -> Path:
         """Features of the training set under a protocol."""
         return self.shared / "features" / dataset / f"{protocol}.safetensors"
+
+    def kept_features(self) -> Path:
+        """Features of any images, by what they are of."""
+        return self.shared / "features" / "kept"
 
     def run(self, experiment: str, fingerprint: str) -> Path:
         """State of a training; never the output of a rule."""
@@ -86,6 +98,13 @@ class Layout:
     def code(self, root: str) -> Path:
         """The definitions behind the hash of code in receipts."""
         return self.root / "lineage" / "code" / f"{root}.json"
+
+
+def at_scale(path: Path, levels: int) -> str:
+    """The option of a command for a file so many levels below its scale's folder: scales are called as their folders,
+    and a variant's is that of its scale."""
+    scale = str(Path(*path.parts[:-levels] if levels else path.parts)).removeprefix("variants/")
+    return "" if path.is_absolute() or scale in (".", "paper") else f" --scale {scale}"
 
 
 def saved_states(run: Path) -> tuple[Path, Path]:

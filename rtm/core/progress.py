@@ -31,6 +31,13 @@ def _shown(numbers: dict[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
 
 
+def _time(seconds: float) -> str:
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Report]:
     """Yield a function to call after each step."""
@@ -87,14 +94,15 @@ def _to_terminal(description: str, total: int) -> Iterator[Report]:
 def _to_log(description: str, total: int) -> Report:
     """Print lines less and less often, so that the whole log of a long job stays short."""
     began = last = time.time()
+    before = 0  # what was done at the last line: the first steps of a resumed job may have cost nothing
 
     def report(done: int, **numbers: float) -> None:
-        nonlocal last
-        if time.time() - last > min(600, max(10, 0.05 * (time.time() - began))):
-            last = time.time()
-            left = (last - began) * (total - done) / max(done, 1)
+        nonlocal last, before
+        if (since := time.time() - last) > min(600, max(10, 0.05 * (time.time() - began))):
+            left = since * (total - done) / max(done - before, 1)
+            last, before = time.time(), done
             print(
-                f"{description}: {done}/{total}  {left:.0f} s left  {_shown(numbers)}",
+                f"{description}: {done}/{total}  {_time(left)} left  {_shown(numbers)}",
                 file=sys.stderr,
                 flush=True,
             )

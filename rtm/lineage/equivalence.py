@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
-from rtm.lineage.fingerprint import Definition, Graph, definition
+from rtm.lineage.definitions import Definition, Graph, definition
 
 FILE = Path("lineage/equivalences.jsonl")
 Pair = tuple[str, str]  # ids
@@ -90,7 +90,7 @@ class Comparison:
 
     @cached_property
     def changed(self) -> list[Pair]:
-        """The definitions whose own content, or what it refers to, is another than before and not accepted."""
+        """The definitions that changed, in their content or in what it refers to, and were not accepted."""
         found = [pair for pair in sorted(self.pairs) if not self._same(*pair) and self._differs(*pair)]
         touched = {self.classes[key] for pair in self.accepted for key in pair}
         # what was accepted before and only uses what changed since then
@@ -135,7 +135,7 @@ def smallest(lines: Iterable[Line], compared: Iterable[Comparison]) -> list[Line
 def _independent(
     pairs: Sequence[Pair], doubtful: set[Pair], terms: Mapping[str, Definition], accepted: Iterable[Pair]
 ) -> list[Pair]:
-    """The pairs without those of the doubtful that follow from the others."""
+    """The pairs, without the doubtful ones that follow from the others."""
     kept, known = dict.fromkeys(pairs), list(accepted)
     for a, b in sorted(doubtful, key=lambda pair: (terms[pair[0]].own != terms[pair[1]].own, pair)):
         found = classes(terms, [*known, *(pair for pair in kept if pair != (a, b))])
@@ -145,7 +145,7 @@ def _independent(
 
 
 def aligned(old: Graph, new: Graph) -> set[Pair]:
-    """Old definitions with what stands for them now: themselves, else those of their names, place or content."""
+    """Pairs of an old and a new definition that stands for it: by id, else by name, by place or by content."""
     names = [{name: key for key, each in graph.items() for name in each.name.split(", ")} for graph in (old, new)]
     named = {(names[0][name], names[1][name]) for name in names[0].keys() & names[1].keys()}
     pairs = {(key, key) for key in old.keys() & new.keys()}

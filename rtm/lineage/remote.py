@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from rtm.core.errors import UserError
 from rtm.core.files import UNREADABLE, temporary_of
-from rtm.lineage.fingerprint import Graph
+from rtm.lineage.definitions import Graph
 
 PATIENCE = 10.0  # seconds for the list of what it has, and for an entry
 INDEX, CODE, OBJECTS = "rtm/index", "rtm/code", "files/md5"
@@ -56,7 +56,7 @@ class Remote:
             temporary.unlink(missing_ok=True)
 
     def put(self, path: Path, name: str) -> bool:
-        """Upload a file unless it is there; whether it was uploaded. Here an error is one."""
+        """Upload a file unless it is there; return whether it was uploaded. Here a failure is an error."""
         try:
             if self._files.exists(self._path(name)):
                 return False

@@ -12,7 +12,6 @@ A DVC remote has the same layout (`rtm.lineage.remote`). An entry is a hit if it
 accepted as the same. No file takes its place in the repository before its md5 was found right.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -25,10 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from rtm.core.errors import UserError
-from rtm.core.files import UNREADABLE, digest, temporary_of, write_json, write_text
-from rtm.lineage.fingerprint import Graph
+from rtm.core.files import UNREADABLE, digest, json_digest, temporary_of, write_json, write_text
+from rtm.lineage.definitions import Graph
+from rtm.lineage.format import JSON, code_file, recorded_graph, whole_receipt
 from rtm.lineage.job import Job, Stage
-from rtm.lineage.receipts import JSON, Ledger, Recording, State, code_file, recorded, recorded_graph, whole_receipt
+from rtm.lineage.receipts import Ledger, State
+from rtm.lineage.recording import Recording, recorded
 from rtm.lineage.remote import Remote
 
 ALWAYS = (Stage.TRAIN,)  # kept however short they were
@@ -48,7 +49,7 @@ def address(stage: str, parts: JSON) -> str | None:
     inputs = sorted([_stage_of(name), identity or ""] for name, identity in parts["inputs"].items())
     if not all(identity for _, identity in inputs):
         return None
-    return _sha256([stage, _set(parts["params"]), inputs])
+    return json_digest([stage, _set(parts["params"]), inputs])
 
 
 def role(path: Path, root: str) -> str:
@@ -76,7 +77,7 @@ class Entry:
 
     @property
     def id(self) -> str:
-        return _sha256([self.address, self.code, self.files])[:16]
+        return json_digest([self.address, self.code, self.files])[:16]
 
     @property
     def file(self) -> str:
@@ -118,7 +119,7 @@ class Entry:
 
 
 def entry_of(stage: str, job: str, root: str, receipt: JSON) -> Entry:
-    """What a receipt is in the index; only trainings and such have one file a role."""
+    """The entry of a receipt in the index. The stages that are kept have one file for each role."""
     outputs = {role(Path(path), root): (Path(path), output) for path, output in receipt["outputs"].items()}
     files = {key: {"md5": output["md5"], "size": output["size"]} for key, (_, output) in outputs.items()}
     return Entry(stage, job, receipt, files, {key: path for key, (path, _) in outputs.items()})
@@ -235,7 +236,7 @@ class Store:
         return None if os.environ.get(SWITCH) == "off" else shelf_here()
 
     def find(self, job: Job) -> Found | None:
-        """The result of a job that would run, without a byte of it; none if the store does not have it."""
+        """The entry with the result of a job that would run, if the store has one; no file is read yet."""
         if job.stage not in KINDS or not self.ledger.sound(job) or self.shelf is None:
             return None
         at = address(job.stage, self.ledger.parts(job))
@@ -268,7 +269,7 @@ class Store:
         return True
 
     def serve(self, job: Job) -> Found | None:
-        """Have a result from the store in the place of a job that would run; what it was made as."""
+        """Put a result from the store in place of a job that would run; return what was found."""
         waits = self.ledger.state(job) in (State.STALE, State.ABSENT)
         found = self.find(job) if waits else None
         if found is None or not self.bring(job, found):
@@ -405,7 +406,3 @@ def _set(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _set(each) for key, each in value.items() if each is not None}
     return [_set(each) for each in value] if isinstance(value, list) else value
-
-
-def _sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -15,7 +15,7 @@ from rtm.core.devices import allow_tf32
 from rtm.core.randomness import seed_of
 from rtm.data.datasets import Images
 from rtm.data.sampler import expecting
-from rtm.models.drawing import classes_of, latents
+from rtm.models.drawing import latents
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Method(ABC):
     @torch.no_grad()
     def styles(self) -> Tensor:
         """w of the same few latents at any time (batch, dim): the log says how far a step moves them."""
-        experiment = self.setting.experiment
-        size = experiment.recipe.dim * (2 if classes_of(experiment) else 1)  # a mapper with labels sees them beside z
+        architecture = self.setting.experiment.architecture
+        size = architecture.dim * (2 if architecture.classes else 1)  # a mapper with labels sees them beside z
         with torch.compiler.set_stance("force_eager"):  # one batch of another size is no reason to compile
             z = latents(seed_of("styles"), torch.arange(64, device=self.setting.device), size)
             return cast(Tensor, cast(nn.Module, self.generator.mapper)(z))

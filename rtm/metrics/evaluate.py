@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,22 @@ from rtm.config.experiments import Protocol, Recursive, Watching
 from rtm.core.devices import best_device
 from rtm.core.errors import UserError
 from rtm.core.files import atomic, digest, reading, write_json
-from rtm.core.layout import Layout
+from rtm.core.layout import Layout, at_scale
 from rtm.data.datasets import Images
+from rtm.data.parts import lacking
 from rtm.metrics.features import DigitsExtractor, Extractor, FeatureSet, extract
-from rtm.metrics.fid import Statistics, frechet_distance
-from rtm.metrics.images import Pictures
-from rtm.metrics.inception_score import inception_score
-from rtm.metrics.prdc import Membership, membership
+from rtm.metrics.fid import Statistics, frechet_distance, frechet_floor
+from rtm.metrics.images import Pictures, some_of
+from rtm.metrics.inception_score import inception_score, inception_score_error
+from rtm.metrics.kept import Kept
+from rtm.metrics.kid import Kernel, kernel_distance
+from rtm.metrics.prdc import Membership, membership, prdc
+from rtm.metrics.prdc_error import prdc_intervals
 from rtm.metrics.refinement import Curves, Refinement, hardness
+from rtm.metrics.uncertainty import Interval, about, frechet_error, of_share
 
 BATCH = 128
+DIGITS = {"kid": 9, "kid_se": 9}  # decimals in files; of other metrics 6
 SURE = 0.9  # a digit that the classifier names with more than this probability is one that can be read
 
 
@@ -52,9 +58,18 @@ class ImageSet:
     def statistics(self) -> Statistics:
         return Statistics.of(self.quality.features)
 
+    @cached_property
+    def floor(self) -> Callable[[int], tuple[float, tuple[int, int]]]:
+        """`frechet_floor` by the number of generated images, each computed once."""
+        return cache(partial(frechet_floor, self.statistics))
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        return Kernel.of(self.quality.features)
+
     @classmethod
     def load(cls, path: Path) -> "ImageSet":
-        remedy = f"make it with `rtm reference {path.parent.name} {path.stem}`"
+        remedy = f"make it with `rtm reference {path.parent.name} {path.stem}{at_scale(path, 3)}`"
         if not path.exists():
             raise UserError(f"{path} is missing; {remedy}.")
         with reading(path, remedy), safe_open(path, "numpy") as file:
@@ -73,6 +88,10 @@ def extractor_of(name: str, protocol: Protocol, layout: Layout) -> Extractor:
         from rtm.metrics.vgg16 import VGG16Extractor
 
         return VGG16Extractor(weights)
+    if name == "dinov2":
+        from rtm.metrics.dinov2 import DINOv2Extractor
+
+        return DINOv2Extractor(weights)
     from rtm.metrics.inception import InceptionExtractor
 
     return InceptionExtractor(weights, protocol.resize)
@@ -105,31 +124,69 @@ def features_of(
     extractors: dict[str, Extractor],
     count: int | None = None,  # of the first images, for FID and IS; by default all
     pr_count: int | None = None,  # of the first of those, for precision and recall; by default all of them
+    kept: Path | None = None,  # where features stay for another time
 ) -> ImageSet:
     """Features by the protocol's networks; each runs once, on the images that it is needed for."""
     count = count or len(images)
-    counts: dict[str, int] = {protocol.pr_extractor: pr_count or count, protocol.extractor: count}
-    sets = {name: extract(images, extractors[name], BATCH, best_device(), number) for name, number in counts.items()}
+    counts: dict[str, int] = {protocol.pr_extractor: min(pr_count or count, count), protocol.extractor: count}
+    sets = {name: extracted(images, extractors[name], number, kept) for name, number in counts.items()}
     return ImageSet(sets[protocol.extractor], sets[protocol.pr_extractor], _digests(extractors))
+
+
+def reference_features(images: Pictures, protocol: Protocol, extractors: dict[str, Extractor], kept: Path) -> ImageSet:
+    """Of the real images; precision and recall see a random subset where the protocol asks for one."""
+    found = features_of(images, protocol, extractors, kept=kept)
+    if protocol.pr_reference is None or protocol.pr_reference >= len(images):
+        return found
+    rows = some_of(len(images), protocol.pr_reference, seed=0)
+    return replace(found, coverage=FeatureSet(found.coverage.features[rows], None))
+
+
+def extracted(images: Pictures, extractor: Extractor, count: int, kept: Path | None) -> FeatureSet:
+    if kept is None or extractor.quick:
+        return extract(images, extractor, BATCH, best_device(), count)
+    return Kept(kept, extractor, BATCH, best_device()).features(images, count)
 
 
 @dataclass(frozen=True)
 class Measured:
     metrics: dict[str, float]
+    intervals: dict[str, Interval]  # 95 %, by the metric's name, over the generated images
+    floor: tuple[int, int]  # the numbers of real images behind `fid_floor`
     members: Membership  # the decisions behind precision, recall, density and coverage
 
 
 def measure(fake: ImageSet, real: ImageSet, protocol: Protocol) -> Measured:
-    """Every metric of a protocol by name."""
-    metrics = {"fid": frechet_distance(real.statistics, fake.quality.features)}
+    """Every metric of a protocol by name, with intervals."""
+    statistics = Statistics.of(fake.quality.features, "fake")
+    fid, error = frechet_distance(real.statistics, statistics), frechet_error(real.statistics, statistics)
+    metrics, intervals = {"fid": fid}, {"fid": about(fid, error, low=0)}
+    metrics["fid_floor"], floor = real.floor(len(statistics))
+    metrics["kid"], metrics["kid_se"] = kernel_distance(real.kernel, fake.kernel)
+    intervals["kid"] = about(metrics["kid"], metrics["kid_se"])
     if fake.quality.logits is not None:
         metrics["is"], metrics["is_std"] = inception_score(fake.quality.logits, protocol.splits)
+        intervals["is"] = about(metrics["is"], inception_score_error(fake.quality.logits, protocol.splits), low=1)
         if protocol.extractor == "digit_classifier":
             metrics["sure"] = float((softmax(fake.quality.logits, axis=1).max(axis=1) > SURE).mean())
+            intervals["sure"] = of_share(metrics["sure"], len(fake.quality))
     chosen = fake.coverage.features[: protocol.pr_samples]
     members = membership(real.coverage.features, chosen, protocol.k, protocol.strict)
     metrics |= members.metrics()
-    return Measured({name: round(value, 6) for name, value in metrics.items()}, members)
+    intervals |= prdc_intervals(real.coverage.features, chosen, members, protocol.strict)
+    decimals = {name: DIGITS.get(name, 6) for name in metrics}
+    rounded = {
+        name: (round(low, decimals[name]), round(high, decimals[name])) for name, (low, high) in intervals.items()
+    }
+    return Measured({name: round(value, decimals[name]) for name, value in metrics.items()}, rounded, floor, members)
+
+
+def missing_metrics(fake: ImageSet, protocol: Protocol, layout: Layout) -> dict[str, str]:
+    """The metrics that the weights cannot give, each with a sentence that says why."""
+    if fake.quality.logits is not None or protocol.extractor != "inception":
+        return {}
+    path = layout.weights("inception")
+    return {"is": f"{path} lacks {lacking('inception', path)}; see `rtm doctor`."}
 
 
 def fid_of(images: Pictures, reference: Path, protocol: Protocol, layout: Layout) -> float:
@@ -155,8 +212,10 @@ def curve_metrics(real: Pictures, watching: Watching, layout: Layout) -> Callabl
     reference = features_of(real, protocol, extractors)
 
     def metrics_of(images: Pictures) -> dict[str, float]:
-        metrics = measure(features_of(images, protocol, extractors), reference, protocol).metrics
-        return {name: metrics[name] for name in ("fid", "precision", "recall")}
+        features = features_of(images, protocol, extractors).quality.features
+        found = {"fid": frechet_distance(reference.statistics, features)}
+        found |= prdc(reference.quality.features, features, protocol.k, protocol.strict)
+        return {name: round(found[name], 6) for name in ("fid", "precision", "recall")}
 
     return metrics_of
 
@@ -164,7 +223,7 @@ def curve_metrics(real: Pictures, watching: Watching, layout: Layout) -> Callabl
 def write_reference(config: Config, layout: Layout, dataset: str, protocol: str) -> None:
     chosen = config.params.protocols[protocol]
     images = Images(layout.images(chosen.compared(dataset)))
-    features = features_of(images.pixels, chosen, load_extractors(chosen, layout))
+    features = reference_features(images.pixels, chosen, load_extractors(chosen, layout), layout.kept_features())
     features.save(layout.reference(dataset, protocol))
 
 
@@ -172,21 +231,26 @@ def write_metrics(config: Config, layout: Layout, experiment: Experiment, protoc
     """The metrics of every variant of an experiment's samples, with what they were made from."""
     protocol = config.params.protocols[protocol_name]
     required = protocol.required(experiment.dataset_name)
-    samples = {variant: _samples(layout, experiment, seed, variant, required) for variant in experiment.variants}
+    samples = {variant: samples_of(layout, experiment, seed, variant, required) for variant in experiment.variants}
     reference = layout.reference(experiment.dataset_name, protocol_name)
     real = ImageSet.load(reference)
     extractors = load_extractors(protocol, layout, real)
-    metrics, features = dict[str, dict[str, float]](), dict[str, FeatureSet]()
+    measured, features = dict[str, Measured](), dict[str, FeatureSet]()
     for variant, images in samples.items():
         found = features_of(images, protocol, extractors, required, protocol.pr_samples)
-        metrics[variant], features[variant] = measure(found, real, protocol).metrics, found.quality
+        measured[variant], features[variant] = measure(found, real, protocol), found.quality
+        missing = missing_metrics(found, protocol, layout)
+    metrics = {variant: each.metrics for variant, each in measured.items()}
     refinement = _refinement(layout, experiment, seed, metrics, features, real, extractors[protocol.extractor])
     written: dict[str, Any] = {
         "experiment": experiment.name,
         "protocol": protocol_name,
         "seed": seed,
         "samples": required,
+        "floor": measured["native"].floor,
         "metrics": metrics,
+        "intervals": {variant: each.intervals for variant, each in measured.items()},
+        **({"missing": missing} if missing else {}),
         **refinement,
         "provenance": {
             "checkpoint_sha256": digest(layout.checkpoint(experiment.name, seed)),
@@ -213,7 +277,9 @@ def _refinement(
     for variant, depth in experiment.depths.items():
         if depth.halting:
             path = layout.samples(experiment.name, seed) / f"{variant}.steps.npy"
-            with reading(path, f"make it again with `rtm sample {experiment.name} --seed {seed}`"):
+            with reading(
+                path, f"make it again with `rtm sample {experiment.name} --seed {seed}{at_scale(layout.root, 0)}`"
+            ):
                 steps = torch.from_numpy(np.load(path))
         else:
             steps = torch.full((len(features[variant]),), depth.H or 0)
@@ -223,12 +289,16 @@ def _refinement(
     return {"refinement": refinement.curves()}
 
 
-def _samples(layout: Layout, experiment: Experiment, seed: int, variant: str, required: int) -> Pictures:
+def samples_of(layout: Layout, experiment: Experiment, seed: int, variant: str, required: int = 1) -> Pictures:
     path = layout.samples(experiment.name, seed) / f"{variant}.npy"
     if not path.exists():
-        raise UserError(f"{path} is missing; make it with `rtm sample {experiment.name} --seed {seed}`.")
+        raise UserError(
+            f"{path} is missing; make it with `rtm sample {experiment.name} --seed {seed}{at_scale(layout.root, 0)}`."
+        )
     side = experiment.dataset.resolution
-    with reading(path, f"delete it and make it again with `rtm sample {experiment.name} --seed {seed}`"):
+    with reading(
+        path, f"delete it and make it again with `rtm sample {experiment.name} --seed {seed}{at_scale(layout.root, 0)}`"
+    ):
         images: NDArray[np.uint8] = np.load(path, mmap_mode="r")
         assert images.dtype == np.uint8 and images.shape[1:] == (side, side, 3), f"{images.dtype} {images.shape}"
     check_count(images, required)

@@ -1,6 +1,7 @@
 """From images to features: what all networks behind the metrics share."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,9 +13,9 @@ from torch import Tensor, nn
 
 from rtm.core.distances import full_precision
 from rtm.core.files import digest
+from rtm.core.pixels import to_unit
 from rtm.core.progress import progress
-from rtm.data.datasets import to_unit
-from rtm.metrics.images import Pictures
+from rtm.metrics.images import Pictures, Pixels
 from rtm.models.digits import load_digits_classifier
 
 
@@ -39,6 +40,8 @@ class Extractor(nn.Module):
     """Images uint8 (batch, 3, H, W) to `Features`; `digest` is the identity of weights and preprocessing."""
 
     digest: str
+    title: str  # for people
+    quick = False  # whether to extract again costs less than to keep features
 
     def forward(self, images: Tensor) -> Features:
         raise NotImplementedError
@@ -51,6 +54,8 @@ def identity(path: Path, preprocessing: str) -> str:
 class DigitsExtractor(Extractor):
     """The digit classifier's last hidden layer, 64-d, and its 10 classes."""
 
+    title, quick = "digit classifier", True
+
     def __init__(self, weights: Path) -> None:
         super().__init__()
         self.network = load_digits_classifier(weights)
@@ -60,6 +65,22 @@ class DigitsExtractor(Extractor):
         return Features(*self.network(to_unit(images)))
 
 
+def joined(parts: Sequence[FeatureSet]) -> FeatureSet:
+    logits = [part.logits for part in parts if part.logits is not None]
+    return FeatureSet(
+        np.concatenate([part.features for part in parts]), np.concatenate(logits) if len(logits) == len(parts) else None
+    )
+
+
+def run(pixels: Pixels, extractor: Extractor, device: torch.device | str) -> FeatureSet:
+    """The features of one batch (n, H, W, 3); the other images in it move an image's features by rounding at most."""
+    exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+    with torch.inference_mode(), full_precision(), exact:
+        found: Features = extractor.to(device)(torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2))
+        logits = None if found.logits is None else found.logits.cpu().numpy()
+        return FeatureSet(found.features.cpu().numpy(), logits)
+
+
 def extract(
     images: Pictures,  # (n, H, W, 3): an array, memory-mapped or not, or files
     extractor: Extractor,
@@ -67,18 +88,10 @@ def extract(
     device: torch.device | str,
     count: int | None = None,  # of how many images, from the first; by default all
 ) -> FeatureSet:
-    """The features of the images; the other images in a batch do not change an image's features."""
     count = len(images) if count is None else count
-    extractor = extractor.to(device)
-    parts: list[Features] = []
-    exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
-    with torch.inference_mode(), full_precision(), exact, progress("extract features", count) as report:
+    parts: list[FeatureSet] = []
+    with progress("extract features", count) as report:
         for first in range(0, count, batch_size):
-            batch = torch.from_numpy(np.array(images[first : min(first + batch_size, count)])).to(device)
-            part: Features = extractor(batch.permute(0, 3, 1, 2))
-            parts.append(Features(part.features.cpu(), None if part.logits is None else part.logits.cpu()))
-            report(first + len(batch))
-    logits = [part.logits for part in parts if part.logits is not None]
-    return FeatureSet(
-        torch.cat([part.features for part in parts]).numpy(), torch.cat(logits).numpy() if logits else None
-    )
+            parts.append(run(np.array(images[first : min(first + batch_size, count)]), extractor, device))
+            report(first + len(parts[-1]))
+    return joined(parts)

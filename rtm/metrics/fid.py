@@ -71,6 +71,18 @@ def frechet_distance(real: Matrix | Statistics, fake: Matrix | Statistics) -> fl
     return max(squared, 0.0)  # rounding takes that of equal sets below 0
 
 
+def frechet_floor(real: Statistics, count: int) -> tuple[float, tuple[int, int]]:
+    """What `count` real images score against the others, or one half against the other: the numbers of both as well.
+
+    Images as good as real ones score about this, because FID grows as images become fewer. Where the reference has
+    fewer than twice the images, both parts are smaller than the sets that were compared, and the floor is higher.
+    """
+    few = min(count, len(real) // 2)
+    order = np.random.default_rng(0).permutation(len(real))
+    parts = [real.features[np.sort(part)] for part in (order[few:], order[:few])]
+    return frechet_distance(*parts), (few, len(real) - few)
+
+
 def _trace_of_root(a: Statistics, b: Statistics) -> float:
     """tr (S1 S2)^1/2."""
     small, large = sorted((a, b), key=len)
@@ -82,11 +94,15 @@ def _trace_of_root(a: Statistics, b: Statistics) -> float:
             return float(np.sqrt(np.maximum(values, 0)).sum())
         except np.linalg.LinAlgError:
             pass  # S2 is singular: a constant feature
-    if _few(small, large):
-        product = np.concatenate([small.factor @ part.T for part in large.centred()], axis=1) / np.sqrt(len(large) - 1)
-    else:
-        product = small.factor @ large.factor.T
-    return float(scipy.linalg.svdvals(product, check_finite=False).sum())
+    return float(scipy.linalg.svdvals(crossed(small, large), check_finite=False).sum())
+
+
+def crossed(small: Statistics, large: Statistics) -> Floats:
+    """F1 F2^T; a row for each image of a small set."""
+    if not _few(small, large):
+        return np.asarray(small.factor @ large.factor.T)
+    parts = [small.factor @ part.T for part in large.centred()]
+    return np.asarray(np.concatenate(parts, axis=1) / np.sqrt(len(large) - 1))
 
 
 def _few(small: Statistics, large: Statistics) -> bool:

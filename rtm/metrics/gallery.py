@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from rtm.config import Experiment
 from rtm.core.devices import best_device
@@ -14,9 +14,9 @@ from rtm.core.randomness import permutation, seed_of
 from rtm.data.datasets import Images
 from rtm.metrics.features import Extractor, extract
 from rtm.metrics.sampling import evaluation_seed
-from rtm.models.drawing import draw, draw_many, latents, load_generator
+from rtm.models.drawing import draw, draw_many, latents, load_generator, slerp
 
-SAMPLES = {32: 4096}  # largest resolution: number of samples that can still be seen on one sheet
+SAMPLES = {32: 4096}  # largest resolution: number of samples that can still be seen on one sheet, if as many are made
 FEW_SAMPLES = 64
 POOL = 10_000  # samples that neighbours are chosen from, at most
 QUERIES, NEIGHBOURS = 16, 8
@@ -27,11 +27,13 @@ def write_gallery(
     experiment: Experiment, checkpoint: Path, images: Images, extractor: Extractor, path: Path, seed: int
 ) -> None:
     device = best_device()
-    generator = load_generator(experiment, checkpoint, device)
+    generator = load_generator(experiment.architecture, checkpoint, device)
     resolution = experiment.dataset.resolution
-    shown = next((number for side, number in SAMPLES.items() if resolution <= side), FEW_SAMPLES)
-    number = max(shown, min(POOL, experiment.recipe.evaluation.samples))
-    pool = draw_many(generator, experiment, evaluation_seed(seed), number, device)
+    evaluation = experiment.recipe.evaluation
+    most = next((number for side, number in SAMPLES.items() if resolution <= side), FEW_SAMPLES)
+    shown = min(most, max(FEW_SAMPLES, evaluation.samples))
+    number = max(shown, min(POOL, evaluation.samples))
+    pool = draw_many(generator, experiment.architecture, evaluation_seed(seed), number, evaluation.batch, device)
     chosen = permutation(seed_of("queries"), len(images))[:QUERIES].numpy()
     queries = np.asarray(images.pixels[chosen])
     with atomic(path) as file:
@@ -40,7 +42,7 @@ def write_gallery(
             samples=pool[:shown],
             slerp=_interpolated(generator, experiment, seed, device),
             queries=queries,
-            neighbours=pool[_nearest(queries, pool, extractor, device)],
+            neighbours=pool[_nearest(queries, pool[: evaluation.samples], extractor, device)],
         )
 
 
@@ -57,12 +59,5 @@ def _interpolated(generator: nn.Module, experiment: Experiment, seed: int, devic
         first, second = latents(seed, torch.tensor([2 * strip, 2 * strip + 1], device=device), dim)
         z = slerp(first, second, torch.linspace(0, 1, FRAMES, device=device))
         index = torch.full((FRAMES,), 2 * strip, device=device)
-        strips.append(draw(generator, experiment, seed, index, z=z).cpu())
+        strips.append(draw(generator, experiment.architecture, seed, index, z=z).cpu())
     return torch.stack(strips).numpy()
-
-
-def slerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
-    """Along the great circle, with the lengths interpolated: (len(t), dim)."""
-    angle = torch.arccos((first @ second / (first.norm() * second.norm())).clamp(-1, 1))
-    weights = torch.stack([torch.sin((1 - t) * angle), torch.sin(t * angle)], 1) / torch.sin(angle)
-    return weights @ torch.stack([first, second])

@@ -1,5 +1,6 @@
 """Images of any origin for `rtm evaluate`: a folder, or an array in .npy or .npz, read a batch at a time."""
 
+import hashlib
 from pathlib import Path
 from typing import Protocol
 
@@ -7,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtm.core.errors import UserError
-from rtm.core.files import reading
+from rtm.core.files import files_below, reading
+from rtm.core.randomness import permutation, seed_of
 from rtm.data.pictures import SUFFIXES, open_image
 
+Pixels = NDArray[np.uint8]
+Rows = slice | NDArray[np.int64]
 REMEDY = "make this image again or remove it"
 
 
@@ -18,7 +22,7 @@ class Pictures(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, rows: slice, /) -> NDArray[np.uint8]: ...
+    def __getitem__(self, rows: Rows, /) -> Pixels: ...
 
 
 def load_images(path: Path) -> Pictures:
@@ -32,27 +36,76 @@ def load_images(path: Path) -> Pictures:
     return _Array(path, _array(path))
 
 
-class _Folder:
-    """PNG, JPEG, ... in the order of their names; the headers are checked at once, the rest when it is read.
+def key_of(image: Pixels) -> bytes:
+    """What an image (H, W, 3) is known by: the sha256 of "<H>x<W>", a line break and its bytes, row by row."""
+    return hashlib.sha256(f"{image.shape[0]}x{image.shape[1]}\n".encode() + image.tobytes()).digest()
 
-    Hidden files and folders, as thumbnails and checkpoints of editors are, do not count.
+
+def some_of(total: int, count: int, seed: int) -> NDArray[np.int64]:
+    """The rows of a random subset, in order."""
+    if count == total:
+        return np.arange(total)
+    return np.sort(permutation(seed_of("subset", seed), total)[:count].numpy())
+
+
+class Chosen:
+    """Some of the images; in a folder, only their headers are checked and only they are read."""
+
+    def __init__(self, images: Pictures, rows: NDArray[np.int64]) -> None:
+        self.images, self.rows = images, rows
+        if isinstance(images, _Folder):
+            images.check(rows)
+        self._keys: list[bytes | None] = [None] * len(rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Rows, /) -> Pixels:
+        pixels = np.array(self.images[self.rows[rows]])
+        for row, image in zip(np.arange(len(self))[rows], pixels, strict=True):
+            self._keys[row] = key_of(image)
+        return pixels
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width."""
+        height, width = self.images[self.rows[:1]].shape[1:3]
+        return height, width
+
+    @property
+    def sha256(self) -> str:
+        """Of the images' keys, in order; those that were not read yet are read for it."""
+        for row, key in enumerate(self._keys):
+            if key is None:
+                self[row : row + 1]
+        return hashlib.sha256(b"".join(key for key in self._keys if key)).hexdigest()
+
+
+class _Folder:
+    """PNG, JPEG, ... in the order of their names.
+
+    Hidden files and folders, as thumbnails and checkpoints of editors are, do not count; links are followed.
     """
 
     def __init__(self, folder: Path) -> None:
-        found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+        found = (path for path in files_below(folder) if path.suffix.lower() in SUFFIXES)
         self.paths = sorted(path for path in found if not _is_hidden(path.relative_to(folder)))
         if not self.paths:
             raise UserError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))}).")
-        first, (width, height) = self.paths[0].name, _header(self.paths[0])
-        for path in self.paths:
+
+    def check(self, rows: NDArray[np.int64]) -> None:
+        """Refuse images that are not RGB or not of one size."""
+        paths = [self.paths[row] for row in rows]
+        first, (width, height) = paths[0].name, _header(paths[0])
+        for path in paths:
             if (size := _header(path)) != (width, height):
                 raise UserError(f"{path} is {size[0]} x {size[1]} px and {first} {width} x {height}: give one size.")
 
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, rows: slice, /) -> NDArray[np.uint8]:
-        return np.stack([_pixels(path) for path in self.paths[rows]])
+    def __getitem__(self, rows: Rows, /) -> Pixels:
+        return np.stack([_pixels(self.paths[row]) for row in np.arange(len(self.paths))[rows]])
 
 
 def _is_hidden(path: Path) -> bool:
@@ -67,7 +120,7 @@ def _header(path: Path) -> tuple[int, int]:
     return size
 
 
-def _pixels(path: Path) -> NDArray[np.uint8]:
+def _pixels(path: Path) -> Pixels:
     with open_image(path, str(path), REMEDY) as image:
         return np.asarray(image)
 
@@ -101,7 +154,7 @@ class _Array:
     def __len__(self) -> int:
         return len(self.array)
 
-    def __getitem__(self, rows: slice, /) -> NDArray[np.uint8]:
+    def __getitem__(self, rows: Rows, /) -> Pixels:
         chosen = self.array[rows]
         if chosen.dtype == np.uint8:
             return chosen.astype(np.uint8)

@@ -29,7 +29,7 @@ class InceptionExtractor(Extractor):
         self.network, self.resize = load_inception(tensors), resize
         self.register_buffer("head", tensors.get("fc.weight"))
         self.register_buffer("bias", tensors.get("fc.bias") if resize == "torch" else None)
-        self.digest = identity(weights, resize)
+        self.digest, self.title = identity(weights, resize), f"Inception-v3, resize {resize}"
 
     def forward(self, images: Tensor) -> Features:
         pixels = resized(images, self.resize, self.SIDE)

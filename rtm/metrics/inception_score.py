@@ -15,18 +15,31 @@ def inception_score(
     shuffle_seed: int | None = 2020,  # torch-fidelity's; None keeps the order
 ) -> tuple[float, float]:
     """Mean and standard deviation over the splits."""
+    scores = _split_scores(logits, splits, shuffle_seed)[0]
+    return float(np.mean(scores)), float(np.std(scores))
+
+
+def inception_score_error(logits: Matrix, splits: int = 10, shuffle_seed: int | None = 2020) -> float:
+    """The standard error of the mean: an image moves the logarithm of its split's score by its own divergence."""
+    errors = _split_scores(logits, splits, shuffle_seed)[1]
+    return float(np.sqrt(np.square(errors).sum()) / splits)
+
+
+def _split_scores(logits: Matrix, splits: int, shuffle_seed: int | None) -> tuple[list[float], list[float]]:
+    """The score of each split, and its standard error."""
     array = as_array(logits, "logits")
     count = len(array)
     if not 1 <= splits <= count:
         raise UserError(f"An inception score in {splits} splits needs at least {max(splits, 1)} images, not {count}.")
     order = np.arange(count) if shuffle_seed is None else np.random.RandomState(shuffle_seed).permutation(count)
     ends = [count * split // splits for split in range(splits + 1)]
-    scores = [_score(torch.from_numpy(array[order[a:b]])) for a, b in pairwise(ends)]
-    return float(np.mean(scores)), float(np.std(scores))
+    found = [_score(torch.from_numpy(array[order[a:b]])) for a, b in pairwise(ends)]
+    return [score for score, _ in found], [error for _, error in found]
 
 
-def _score(logits: torch.Tensor) -> float:
+def _score(logits: torch.Tensor) -> tuple[float, float]:
     log_p = logits.double().log_softmax(dim=1)
     p = log_p.exp()
     divergence = (p * (log_p - p.mean(dim=0).log())).sum(dim=1)
-    return float(divergence.mean().exp())
+    score = float(divergence.mean().exp())
+    return score, score * float(divergence.std(correction=0)) / max(len(logits), 1) ** 0.5

@@ -14,7 +14,7 @@ from torch import nn
 from rtm.config import Experiment
 from rtm.config.loading import Depth
 from rtm.core.devices import best_device
-from rtm.models.drawing import classes_of, labels_of, latents, load_generator, noise_of
+from rtm.models.drawing import labels_of, latents, load_generator, noise_of
 from rtm.models.layers import parameters
 
 
@@ -23,7 +23,7 @@ def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
     device = best_device()
     if device.type == "cpu":
         torch.set_num_threads(1)  # several threads of so small a network wait for each other
-    generator = load_generator(experiment, checkpoint, device)
+    generator = load_generator(experiment.architecture, checkpoint, device)
     depths = {variant: replace(depth, shuffled=False) for variant, depth in experiment.depths.items()}
     medians = _median_ms(generator, experiment, list(dict.fromkeys(depths.values())), device)
     times = {variant: medians[depth] for variant, depth in depths.items()}
@@ -46,7 +46,8 @@ def _median_ms(
     """By depth; they take turns, so that whatever else the machine does hits all."""
     evaluation = experiment.recipe.evaluation
     index = torch.arange(evaluation.latency_batch, device=device)
-    z, labels = latents(0, index, experiment.recipe.dim), labels_of(0, index, classes_of(experiment))
+    built = experiment.architecture
+    z, labels = latents(0, index, built.dim), labels_of(0, index, built.classes)
     drawn = cache(noise_of(0, index))  # drawn once: the networks are timed, not the random numbers
 
     def noise(wanted: Sequence[tuple[int, ...]]) -> Sequence[torch.Tensor]:

@@ -1,46 +1,95 @@
-"""Does a model copy? Precision and recall reward copies of training images; distances to the training set show them."""
+"""Does a model copy its training images? Precision and recall reward copies.
+
+The test needs images that were held out. A generated image is nearer to the training set or to an equally large
+held-out set; a model that does not know which is which is nearer to either equally often, however narrow, wide or wrong
+its images are. Without held-out images only near-duplicates can be found.
+"""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc
 
-from rtm.core.distances import Floats, nearest
+from rtm.core.distances import Floats, Ints, nearest
 from rtm.core.errors import UserError
+from rtm.metrics.uncertainty import exact_share
 
-QUANTILE = 0.01
 SAME = 1e-5  # of a feature's length: by how much rounding in other batches moves an image
+DUPLICATE = 1 / 3  # of the distance to the second nearest training image (Yoon et al. 2023)
+SURELY = 0.001  # the chance at which a model that does not copy is called copying
 
 
-def distances_of_others(
-    train: NDArray[np.float32],  # features of the training images
-    held_out: NDArray[np.float32] | None = None,  # of images that were not trained on
-) -> Floats:
-    """Distances to the nearest training image of images that can't be copies, in any order.
+def copies(
+    fake: NDArray[np.floating],  # features of the generated images
+    train: NDArray[np.floating],  # of the training images
+    held_out: NDArray[np.floating] | None = None,  # of images from the same source that were not trained on
+    seed: int = 0,  # of the subset that makes both sets equally large
+) -> dict[str, Any]:
+    """What speaks for copies; `says` is a sentence about it."""
+    if len(train) < 2:
+        raise UserError(f"Copies are looked for among at least 2 training images, not {len(train)}.")
+    duplicates = float(_duplicates(fake, train).mean())
+    found: dict[str, Any] = {
+        "images": len(fake),
+        "near_duplicates": duplicates,
+        "near_duplicates_interval": exact_share(duplicates, len(fake)),
+    }
+    if held_out is None:
+        limit = "No images were held out, so only near-duplicates of training images can be found"
+        return found | {"says": f"{limit}: {duplicates:.2%} of the images are."}
+    return found | _nearer(fake, train, held_out, seed)
 
-    These are held-out images or, without any, the training images themselves, each against the others.
+
+def _duplicates(fake: NDArray[np.floating], train: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Images much nearer to one training image than to any other, or equal to one."""
+    found = nearest(fake, train, 2)[0]
+    equal = found[:, 0] <= SAME * np.linalg.norm(fake, axis=1)
+    return np.asarray(equal | (found[:, 0] < DUPLICATE * found[:, 1]))
+
+
+def _nearer(
+    fake: NDArray[np.floating], train: NDArray[np.floating], held_out: NDArray[np.floating], seed: int
+) -> dict[str, Any]:
+    """The share of images nearer to the training set; equal distances do not count.
+
+    Images with the same nearest neighbour are no independent witnesses: the effective number of images is that of as
+    many different neighbours (Kish 1965). Without it a narrow model, whose images share few neighbours, is accused.
     """
-    found = _to_nearest(train, train, 1) if held_out is None else _to_nearest(held_out, train, 0)
-    if np.quantile(found, QUANTILE) <= SAME * np.linalg.norm(train, axis=1).mean():
-        wrong = "Training images are there twice" if held_out is None else "Held-out images are in the training set"
-        raise UserError(f"{wrong}, so they cannot show what a copy is; give --held-out images not trained on.")
-    return found
-
-
-def memorisation(
-    fake: NDArray[np.float32],  # features of the samples
-    train: NDArray[np.float32],  # of the training images
-    of_others: Floats,  # what `distances_of_others` returned
-) -> dict[str, float]:
-    """How near the samples are to the training images, compared with images that can't be copies.
-
-    `copied` is the share of samples nearer than all but 1 % of those: about 0.01 for a model that does not copy.
-    """
-    of_samples = _to_nearest(fake, train, 0)
+    if (overlap := float(_equal(held_out, train).mean())) > 0.01:
+        raise UserError(
+            f"{overlap:.0%} of the held-out images are in the training set, so they show nothing about copies; "
+            "hold out other images."
+        )
+    random, size = np.random.default_rng(seed), min(len(train), len(held_out))
+    halves = [each[np.sort(random.permutation(len(each))[:size])] for each in (train, held_out)]
+    (to_train, which), (to_other, other) = (_to_nearest(fake, half) for half in halves)
+    decided = to_train != to_other
+    closer = (to_train < to_other)[decided]
+    if not len(closer):
+        raise UserError("Every generated image is as near to the training set as to the held-out images: no test.")
+    neighbours = np.where(closer, which[decided], size + other[decided])
+    effective = len(closer) ** 2 / float(np.square(np.bincount(neighbours)).sum())
+    share = float(closer.mean())
+    chance = float(betainc(share * effective, (1 - share) * effective + 1, 0.5)) if share > 0 else 1.0
+    low, high = exact_share(share, effective)
+    verdict = "copies, or images too near to it" if chance < SURELY else "no sign of copies"
     return {
-        "nearest_sample": float(np.median(of_samples)),
-        "nearest_other": float(np.median(of_others)),
-        "copied": float((of_samples < np.quantile(of_others, QUANTILE)).mean()),
+        "nearer_to_train": share,
+        "nearer_to_train_interval": (low, high),
+        "chance": chance,  # of a share so large without copying
+        "ties": int((~decided).sum()),
+        "effective_images": effective,
+        "set_size": size,
+        "says": f"{share:.1%} of the images ({low:.1%} to {high:.1%}) are nearer to the training set than to as many "
+        f"held-out images; without copying it is 50 %: {verdict}.",
     }
 
 
-def _to_nearest(queries: NDArray[np.float32], base: NDArray[np.float32], rank: int) -> NDArray[np.float64]:
-    return nearest(queries, base, rank + 1)[0][:, rank]
+def _equal(queries: NDArray[np.floating], base: NDArray[np.floating]) -> NDArray[np.bool_]:
+    return np.asarray(_to_nearest(queries, base)[0] <= SAME * np.linalg.norm(queries, axis=1))
+
+
+def _to_nearest(queries: NDArray[np.floating], base: NDArray[np.floating]) -> tuple[Floats, Ints]:
+    distances, indices = nearest(queries, base, 1)
+    return distances[:, 0], indices[:, 0]

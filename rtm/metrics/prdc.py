@@ -26,6 +26,7 @@ class Membership:
     balls: Ints  # (fakes,) how many real balls hold each fake
     recalled: NDArray[np.bool_]  # (reals,) lies in the ball of some fake
     covered: NDArray[np.bool_]  # (reals,) some fake lies in its ball
+    radii: Floats  # (reals,) of their balls, squared
     k: int
 
     def metrics(self) -> dict[str, float]:
@@ -166,7 +167,7 @@ def _members(
             covered[pairs.rows[in_real]] = True
             recalled[pairs.rows[inside(pairs.high, fake_radii[pairs.cols])]] = True
             count()
-    return Membership(balls, recalled, covered, k)
+    return Membership(balls, recalled, covered, real_radii, k)
 
 
 def _reach(points: Points, radii: Floats, strict: bool) -> Tensor:

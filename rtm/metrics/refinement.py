@@ -44,7 +44,7 @@ class Refinement:
     def load(cls, experiment: Experiment, checkpoint: Path, seed: int) -> "Refinement":
         device, depths = best_device(), experiment.depths.values()
         limit = 2 * max(depth.halting.max if depth.halting else depth.H or 1 for depth in depths)
-        return cls(load_generator(experiment, checkpoint, device), experiment, seed, limit, device)
+        return cls(load_generator(experiment.architecture, checkpoint, device), experiment, seed, limit, device)
 
     @cached_property
     def changes(self) -> dict[str, Tensor]:
@@ -77,9 +77,9 @@ class Refinement:
         return mapper_inputs(self.generator, self.experiment, evaluation_seed(self.seed), index)
 
     def _images(self, steps: Tensor) -> np.ndarray:
-        parts, batch = [], self.experiment.recipe.evaluation.batch
+        parts, built, batch = [], self.experiment.architecture, self.experiment.recipe.evaluation.batch
         for index in torch.arange(len(steps), device=self.device).split(batch):
-            drawn = draw(self.generator, self.experiment, evaluation_seed(self.seed), index, H=steps[index])
+            drawn = draw(self.generator, built, evaluation_seed(self.seed), index, H=steps[index])
             parts.append(drawn.cpu())
         return torch.cat(parts).numpy()
 

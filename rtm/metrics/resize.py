@@ -1,8 +1,10 @@
-"""Resizing to a network's input size. Every way is linear and separable, so that two matrix products do it."""
+"""Resizing to a network's input size. What is linear and separable is done by two matrix products."""
 
 from functools import lru_cache
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 
@@ -52,3 +54,18 @@ def resized(images: Tensor, kernel: str, side: int) -> Tensor:
     """Images (batch, 3, H, W) to float32 (batch, 3, side, side), in the images' own range."""
     rows, cols = (_matrix(kernel, size, side, images.device) for size in images.shape[2:])
     return rows @ images.float() @ cols.T
+
+
+def resized_by_pillow(images: Tensor, side: int, kernel: Image.Resampling) -> Tensor:
+    """Images uint8 (batch, 3, H, W) to uint8 (batch, 3, side, side): Pillow rounds to 8 bits, antialiased."""
+    pixels = images.permute(0, 2, 3, 1).cpu().numpy()
+    small = [np.asarray(Image.fromarray(each).resize((side, side), kernel)) for each in pixels]
+    return torch.from_numpy(np.stack(small)).to(images.device).permute(0, 3, 1, 2)
+
+
+def imagenet_normalised(pixels: Tensor) -> Tensor:
+    """0..255 (batch, 3, H, W) to what networks for ImageNet expect."""
+    mean, std = (
+        torch.tensor(v, device=pixels.device)[:, None, None] for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    )
+    return (pixels / 255 - mean) / std

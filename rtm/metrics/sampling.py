@@ -13,7 +13,7 @@ from rtm.core.devices import best_device
 from rtm.core.files import atomic_folder
 from rtm.core.progress import progress
 from rtm.core.randomness import permutation, seed_of
-from rtm.models.drawing import classes_of, draw, labels_of, latents, load_generator
+from rtm.models.drawing import draw, labels_of, latents, load_generator
 
 
 def evaluation_seed(seed: int) -> int:
@@ -23,7 +23,8 @@ def evaluation_seed(seed: int) -> int:
 
 def mapper_inputs(generator: nn.Module, experiment: Experiment, seed: int, index: torch.Tensor) -> torch.Tensor:
     """What the mapper sees of images `index`: z, with classes beside the embedding of the label."""
-    z, labels = latents(seed, index, experiment.recipe.dim), labels_of(seed, index, classes_of(experiment))
+    built = experiment.architecture
+    z, labels = latents(seed, index, built.dim), labels_of(seed, index, built.classes)
     if labels is None:
         return z
     return cast(torch.Tensor, cast(Any, generator).mapping.conditioned(z, labels))
@@ -32,7 +33,7 @@ def mapper_inputs(generator: nn.Module, experiment: Experiment, seed: int, index
 def write_samples(experiment: Experiment, checkpoint: Path, folder: Path, seed: int) -> None:
     """<variant>.npy for each variant, <variant>.steps.npy where samples halt, in a folder that appears whole."""
     device = best_device()
-    generator = load_generator(experiment, checkpoint, device)
+    generator = load_generator(experiment.architecture, checkpoint, device)
     with atomic_folder(folder) as temporary:
         for variant in experiment.variants:
             _write_variant(generator, experiment, temporary / f"{variant}.npy", seed, variant, device)
@@ -51,7 +52,7 @@ def _write_variant(
         for first in range(0, evaluation.samples, evaluation.batch):
             index = torch.arange(first, min(first + evaluation.batch, evaluation.samples), device=device)
             options = depth.options() if steps is None else {"H": steps[index]}
-            drawn = draw(generator, experiment, evaluation_seed(seed), index, **options)
+            drawn = draw(generator, experiment.architecture, evaluation_seed(seed), index, **options)
             pixels[first : first + len(index)] = drawn.cpu().numpy()
             report(first + len(index))
     pixels.flush()

@@ -1,64 +1,90 @@
-"""How far a metric would move with other images: bootstrap intervals from the features that gave the metric."""
+"""How far a metric would move with other generated images: standard errors and 95 % intervals.
 
-from collections.abc import Callable
+The real images are taken as they are: an interval is about the metric's expectation at this number of generated images
+against this reference. So it holds FID's bias, which depends on both numbers.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import betaincinv
 
-from rtm.core.errors import UserError
-from rtm.core.progress import track
-from rtm.metrics.features import FeatureSet
-from rtm.metrics.fid import Statistics, frechet_distance
-from rtm.metrics.inception_score import inception_score
-from rtm.metrics.prdc import Membership
+from rtm.core.distances import Floats, Ints
+from rtm.metrics.fid import ROWS, Statistics, crossed
 
-FEWEST = 40  # resamples: with fewer the 2.5th percentile would be the smallest of them
 Interval = tuple[float, float]
-Draw = Callable[[NDArray[np.int64]], float]  # indices with repetition to a metric
+NORMAL = 1.959963984540054  # standard errors on each side of a 95 % interval
+SMALLEST = 1e-10  # of the largest eigenvalue: smaller ones are rounding
+SEED = 0  # of the images and pairs that stand for all of many
 
 
-def check_resamples(resamples: int) -> None:
-    if resamples and resamples < FEWEST:
-        raise UserError(f"Intervals from {resamples} resamples are too rough; ask for {FEWEST} or more (--bootstrap).")
+def about(value: float, error: float, low: float = -np.inf, high: float = np.inf) -> Interval:
+    """value +- 1.96 standard errors, within what the metric can be."""
+    return max(value - NORMAL * error, low), min(value + NORMAL * error, high)
 
 
-def bootstrap(
-    value: float,  # the metric itself
-    draw: Draw,
-    count: int,  # images to draw from
-    resamples: int,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Interval:
-    """Percentiles of the resampled metric about its own mean, moved to the value.
+def of_share(share: float, count: float) -> Interval:
+    """Wilson's interval for a share of independent images, right also near 0 and 1."""
+    z2 = NORMAL**2 / count
+    middle, half = share + z2 / 2, NORMAL * np.sqrt(share * (1 - share) / count + z2 / (4 * count))
+    low, high = (float(end) / (1 + z2) for end in (middle - half, middle + half))
+    return (low if share > 0 else 0.0), (high if share < 1 else 1.0)
 
-    Images drawn twice make a sample poorer, which raises FID by itself; the mean takes that shift away.
+
+def exact_share(share: float, count: float) -> Interval:
+    """Clopper's and Pearson's exact binomial interval; `count` need not be whole."""
+    hits = share * count
+    low = float(betaincinv(hits, count - hits + 1, 0.025)) if hits > 0 else 0.0
+    high = float(betaincinv(hits + 1, count - hits, 0.975)) if hits < count else 1.0
+    return low, high
+
+
+def frechet_error(real: Statistics, fake: Statistics) -> float:
+    """The standard error of the Fréchet distance by the delta method.
+
+    A generated image x, c = x - mean, moves the distance by its influence 2 (mean - mean_r).c + |c|^2 - c^T T c, where
+    T takes the generated Gaussian to the real one. Two terms of second order count where images are not many times
+    more than dimensions, or where both Gaussians are nearly the same: leaving an image out also changes T, and the
+    influences of two images are not independent, which the variance of influences counts twice.
     """
-    random = np.random.Generator(np.random.Philox(seed))
-    drawn = np.array([draw(random.integers(count, size=count)) for _ in range(resamples)])
-    low, high = np.quantile(drawn - drawn.mean(), [(1 - level) / 2, (1 + level) / 2])
-    return value + float(low), value + float(high)
+    chosen, (roots, scores) = _directions(real, fake)
+    centred, n = fake.features[chosen] - fake.mean, len(fake)
+    pairing = roots[:, None] * roots / (roots[:, None] + roots)
+    squares = np.square(scores)
+    mapped = squares @ roots  # c^T T c
+    alone = 2 * centred @ (fake.mean - real.mean) + np.square(centred).sum(axis=1) - mapped
+    alone -= np.einsum("ij,ij->i", squares @ pairing, squares) / (2 * n)
+    one, other = _pairs(len(scores))
+    common = scores[one] * scores[other]
+    both = 2 * np.einsum("ij,ij->i", centred[one], centred[other])
+    both += np.einsum("ij,ij->i", common @ pairing, common) - (mapped[one] + mapped[other] - mapped.mean()) / 2
+    variance = alone.var(ddof=1) / n
+    return float(np.sqrt(max(variance - np.square(both).mean() / (2 * n**2), variance / 2)))  # half: both alone
 
 
-def intervals(
-    metrics: dict[str, float],
-    quality: FeatureSet,  # of the generated images
-    reference: Statistics,
-    members: Membership,
-    splits: int,
-    resamples: int,
-) -> dict[str, Interval]:
-    """An interval for each metric; the reference, and the radii of all balls, stay as they are."""
-    inside = members.balls > 0
-    logits = quality.logits
-    draws: dict[str, tuple[Draw, int]] = {
-        "fid": (lambda index: frechet_distance(reference, quality.features[index]), len(quality)),
-        "precision": (lambda index: float(inside[index].mean()), len(inside)),
-        "density": (lambda index: float(members.balls[index].mean() / members.k), len(inside)),
-        "recall": (lambda index: float(members.recalled[index].mean()), len(members.recalled)),
-        "coverage": (lambda index: float(members.covered[index].mean()), len(members.covered)),
-    }
-    if logits is not None:
-        draws["is"] = (lambda index: inception_score(logits[index], splits, None)[0], len(quality))
-    shown = track(draws.items(), "bootstrap", len(draws))
-    return {name: bootstrap(metrics[name], draw, count, resamples) for name, (draw, count) in shown}
+class _Directions(NamedTuple):
+    roots: Floats  # (r,) the positive eigenvalues of (S_f S_r)^1/2
+    scores: Floats  # (chosen images, r) along their directions, of variance 1
+
+
+def _directions(real: Statistics, fake: Statistics) -> tuple[Ints, _Directions]:
+    """The images that stand for all, and their coordinates in which T is diagonal."""
+    if len(fake) < len(fake.mean):  # from the products of images, as few as they are
+        products = crossed(fake, real)
+        values, vectors = np.linalg.eigh(products @ products.T)
+        positive = values > values[-1] * SMALLEST
+        return np.arange(len(fake)), _Directions(
+            np.sqrt(values[positive]), vectors[:, positive] * np.sqrt(len(fake) - 1)
+        )
+    values, vectors = np.linalg.eigh(real.factor @ fake.covariance @ real.factor.T)
+    positive = values > values[-1] * SMALLEST
+    roots = np.sqrt(values[positive])
+    chosen = np.sort(np.random.default_rng(SEED).permutation(len(fake))[:ROWS])
+    whitening = real.factor.T @ vectors[:, positive] / roots
+    return chosen, _Directions(roots, (fake.features[chosen] - fake.mean) @ whitening)
+
+
+def _pairs(count: int) -> tuple[Ints, Ints]:
+    """Pairs of different images, as many as images."""
+    one = np.arange(count)
+    return one, (one + np.random.default_rng(SEED).integers(1, count, count)) % count

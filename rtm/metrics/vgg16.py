@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor
 
 from rtm.core.errors import UserError
 from rtm.data.weights import NETWORKS
 from rtm.metrics.features import Extractor, Features, identity
+from rtm.metrics.resize import imagenet_normalised, resized_by_pillow
 from rtm.models.vgg16 import load_vgg16
 
 
@@ -17,6 +16,7 @@ class VGG16Extractor(Extractor):
     """The second fully connected layer before its ReLU, 4096-d; images are resized by Pillow, in 8 bits."""
 
     SIDE = 224
+    title = "VGG16-fc2"
 
     def __init__(self, weights: Path) -> None:
         super().__init__()
@@ -31,9 +31,5 @@ class VGG16Extractor(Extractor):
         self.digest = identity(weights, "pil_bilinear")
 
     def forward(self, images: Tensor) -> Features:
-        pixels = images.permute(0, 2, 3, 1).cpu().numpy()
-        size = (self.SIDE, self.SIDE)
-        resized = [Image.fromarray(each).resize(size, Image.Resampling.BILINEAR) for each in pixels]
-        x = torch.from_numpy(np.stack([np.asarray(each) for each in resized])).to(images.device)
-        mean, std = (torch.tensor(v, device=x.device) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
-        return Features(self.network(((x / 255 - mean) / std).permute(0, 3, 1, 2)), None)
+        pixels = resized_by_pillow(images, self.SIDE, Image.Resampling.BILINEAR)
+        return Features(self.network(imagenet_normalised(pixels)), None)

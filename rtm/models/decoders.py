@@ -110,9 +110,10 @@ class Decoder(nn.Module):
         channels: int = 3,  # 1: grey images, whose one channel is given three times
     ) -> None:
         super().__init__()
+        blocks, widths = ({int(r): n for r, n in given.items()} for given in (blocks, widths or {}))  # texts in JSON
         self.stages = sorted(blocks)
         self.noise_resolutions = [r for r in self.stages if noise and r <= noise_max_resolution]
-        width_at = {r: (widths or {}).get(r, width) for r in self.stages}
+        width_at = {r: widths.get(r, width) for r in self.stages}
         self.constant = nn.Parameter(torch.randn(1, width_at[self.stages[0]], self.stages[0], self.stages[0]))
         self.resolutions = [r for r in self.stages for _ in range(blocks[r])]  # of each block
         self.layers = nn.ModuleList()

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from rtm.core.errors import UserError
 from rtm.core.files import atomic, reading
+from rtm.core.layout import at_scale
+from rtm.core.pixels import to_unit
 from rtm.core.progress import progress
 from rtm.core.randomness import permutation, seed_of
-from rtm.data.datasets import Images, to_unit
+from rtm.data.datasets import Images
 from rtm.data.sampler import batch_of
 
 SEED, STEPS, BATCH, FEATURES, CLASSES = 0, 1000, 64, 64, 10
@@ -77,7 +79,7 @@ def _accuracy(network: DigitClassifier, images: Images, index: Tensor) -> float:
 
 
 def load_digits_classifier(path: Path) -> DigitClassifier:
-    remedy = "make it with `rtm fetch digit_classifier`"
+    remedy = f"make it with `rtm fetch digit_classifier{at_scale(path, 2)}`"
     if not path.exists():
         raise UserError(f"{path} is missing; {remedy}.")
     network = DigitClassifier()

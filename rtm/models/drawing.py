@@ -6,42 +6,39 @@ Two experiments with the same dim share the noise of image i.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from rtm.config import Experiment
+from rtm.config.architecture import Architecture
 from rtm.core.devices import allow_tf32
 from rtm.core.errors import UserError
 from rtm.core.files import reading
+from rtm.core.pixels import to_pixels
 from rtm.core.randomness import normal, normals, seed_of
-from rtm.data.datasets import to_pixels
 from rtm.models.layers import Noise
 from rtm.models.registry import build_generator
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-def load_generator(experiment: Experiment, checkpoint: Path, device: torch.device) -> nn.Module:
+
+def load_generator(architecture: Architecture, checkpoint: Path, device: torch.device) -> nn.Module:
     if not checkpoint.exists():
         raise UserError(f"{checkpoint} is missing; train it, or get it with `dvc pull {checkpoint.parent}`.")
-    allow_tf32(experiment.recipe.training.tf32)
-    generator = build_generator(experiment)
-    with reading(checkpoint, f"bring it back with `dvc checkout {checkpoint}`, or train {experiment.name} again"):
+    allow_tf32(architecture.tf32)
+    generator = build_generator(architecture)
+    with reading(checkpoint, f"bring it back with `dvc checkout {checkpoint}`, or train it again"):
         weights = load_file(checkpoint)
         assert all(bool(each.isfinite().all()) for each in weights.values()), "not finite"
     try:
         generator.load_state_dict(weights)
     except RuntimeError:
-        raise UserError(f"{checkpoint} does not fit the parameters of {experiment.name}; train it again.") from None
+        raise UserError(f"{checkpoint} does not fit the parameters in params/; train it again.") from None
     return generator.to(device).eval().requires_grad_(False)
-
-
-def classes_of(experiment: Experiment) -> int:
-    """The number of classes that the generator is conditioned on; 0 if it is unconditional."""
-    gan = experiment.recipe.stylegan2
-    return experiment.dataset.classes if gan and gan.conditional else 0
 
 
 def latents(seed: int, index: Tensor, dim: int) -> Tensor:
@@ -67,22 +64,30 @@ def labels_of(seed: int, index: Tensor, classes: int) -> Tensor | None:
 @torch.no_grad()
 def draw(
     generator: nn.Module,
-    experiment: Experiment,
+    architecture: Architecture,
     seed: int,
     index: Tensor,
     z: Tensor | None = None,  # instead of the latents of `index`
-    **depth: float | Tensor,  # of a recursive mapper, if not that of training
+    labels: Tensor | None = None,  # instead of the labels of `index`
+    **options: float | Tensor,  # the depth of a recursive mapper, if not that of training; StyleGAN2's truncation
 ) -> Tensor:
     """Images `index` of a seed, uint8 (batch, R, R, 3)."""
-    z = latents(seed, index, experiment.recipe.dim) if z is None else z
-    labels = labels_of(seed, index, classes_of(experiment))
-    images = generator(z, labels=labels, noise=noise_of(seed, index), **depth)
+    z = latents(seed, index, architecture.dim) if z is None else z
+    labels = labels_of(seed, index, architecture.classes) if labels is None else labels
+    images = generator(z, labels=labels, noise=noise_of(seed, index), **options)
     return to_pixels(images).permute(0, 2, 3, 1)
 
 
 def draw_many(
-    generator: nn.Module, experiment: Experiment, seed: int, number: int, device: torch.device
-) -> NDArray[np.uint8]:
+    generator: nn.Module, architecture: Architecture, seed: int, number: int, batch: int, device: torch.device
+) -> "NDArray[np.uint8]":
     """The first images of a seed, in batches."""
-    indices = torch.arange(number, device=device).split(experiment.recipe.evaluation.batch)
-    return torch.cat([draw(generator, experiment, seed, index).cpu() for index in indices]).numpy()
+    indices = torch.arange(number, device=device).split(batch)
+    return torch.cat([draw(generator, architecture, seed, index).cpu() for index in indices]).numpy()
+
+
+def slerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
+    """Along the great circle, with the lengths interpolated: (len(t), dim)."""
+    angle = torch.arccos((first @ second / (first.norm() * second.norm())).clamp(-1, 1))
+    weights = torch.stack([torch.sin((1 - t) * angle), torch.sin(t * angle)], 1) / torch.sin(angle)
+    return weights @ torch.stack([first, second])

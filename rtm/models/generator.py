@@ -2,7 +2,8 @@
 
 from torch import Tensor, nn
 
-from rtm.config import Experiment
+from rtm.config.architecture import Architecture
+from rtm.config.classes import built
 from rtm.models.decoders import Decoder
 from rtm.models.layers import Noise, compile_mapper, compile_part
 from rtm.models.registry import build_mapper
@@ -11,7 +12,7 @@ from rtm.models.registry import build_mapper
 class Generator(nn.Module):
     """z -> w -> image."""
 
-    def __init__(self, mapper: nn.Module, decoder: Decoder) -> None:
+    def __init__(self, mapper: nn.Module, decoder: nn.Module) -> None:
         super().__init__()
         self.mapper, self.decoder = mapper, decoder
 
@@ -22,8 +23,10 @@ class Generator(nn.Module):
         return self.decode(self.mapper(z, **depth), noise)
 
     def decode(self, w: Tensor, noise: Noise | None) -> Tensor:
-        maps = noise([(r,) for r in self.decoder.noise_resolutions]) if noise else []
-        images: Tensor = self.decoder(w, maps)
+        """A decoder without `noise_resolutions` takes w alone."""
+        wanted = getattr(self.decoder, "noise_resolutions", None)
+        maps = noise([(r,) for r in wanted]) if noise and wanted else []
+        images: Tensor = self.decoder(w) if wanted is None else self.decoder(w, maps)
         return images
 
     def compile_parts(self) -> None:
@@ -31,9 +34,10 @@ class Generator(nn.Module):
         compile_part(self.decoder)
 
 
-def build_generator(experiment: Experiment) -> Generator:
+def build_generator(architecture: Architecture) -> Generator:
     """Decoder before mapper: with one seed, all mappers start before the same decoder weights."""
-    assert experiment.decoder is not None
-    dim = experiment.recipe.dim
-    decoder = Decoder(dim, **experiment.decoder.model_dump())
-    return Generator(build_mapper(experiment.mapper, dim), decoder)
+    assert architecture.decoder is not None
+    options, given = dict(architecture.decoder), {"dim": architecture.dim}
+    own = options.pop("kind", None)  # a class from outside
+    decoder = built(own or Decoder, given | ({"resolution": architecture.resolution} if own else {}), options)
+    return Generator(build_mapper(architecture.mapper, architecture.dim), decoder)

@@ -157,10 +157,12 @@ class RTM(nn.Module):
         self.project = Linear(self.in_dim, tokens * width, lr_mul=lr_mul)
         self.block = Block([layer() for _ in range(layers)])
         self.readout = Linear(tokens * width, dim, lr_mul=lr_mul)
-        if lr_mul != 1:  # the regime of StyleGAN2, whose own mapper is equalised; the start stays as it is
-            for part in self.modules():
+        if lr_mul != 1:  # the regime of StyleGAN2, whose own mapper is equalised
+            for name, part in self.named_modules():
                 if isinstance(part, Linear):
                     part.equalise(anew=False)
+                    if name.endswith((".down", ".out")):  # all applications together add what one would
+                        part.gain /= math.sqrt(H * (L + 1))
         shape = (tokens, 1, width) if init_per_token else (width,)
         generator = torch.Generator().manual_seed(_STATE_SEED)
         for name in ("initial_h", "initial_l"):

@@ -1,14 +1,15 @@
 """The mappers and generators by name, imported only when used: a change of one leaves the others' results fresh.
 
 A new mapper needs no line here: `kind` in params/ names its class. The class takes `dim` (the size of w), `in_dim`
-(the size of its input) and options; an object of it turns (batch, in_dim) into (batch, dim).
+(the size of its input) and options; an object of it turns (batch, in_dim) into (batch, dim). The same for a decoder:
+its class takes `dim`, `resolution` and options, and turns w (batch, dim) into images (batch, 3, R, R) in [-1, 1].
 """
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
-from rtm.config import Experiment
+from rtm.config.architecture import Architecture
 from rtm.config.classes import built, imported
-from rtm.config.experiments import Mapper
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,25 +28,26 @@ UNUSED = {
 }
 
 
-def unused(experiment: Experiment) -> tuple[str, ...]:
+def unused(architecture: Architecture) -> tuple[str, ...]:
     """What a generator's code mentions and its parameters do not select."""
-    chosen = {"mapper": experiment.mapper, "decoder": experiment.decoder}
-    blocks = ((part, getattr(config, "block", None)) for part, config in chosen.items())
+    chosen = {"mapper": architecture.mapper, "decoder": architecture.decoder or {}}
+    blocks = ((part, options.get("block")) for part, options in chosen.items())
     return tuple(UNUSED[block] for block in blocks if block in UNUSED)
 
 
-def mapper_class(mapper: Mapper) -> str:
-    return MAPPERS.get(mapper.kind, mapper.kind)
+def mapper_class(kind: str) -> str:
+    return MAPPERS.get(kind, kind)
 
 
-def generator_builder(experiment: Experiment) -> str:
-    return GENERATORS["stylegan2" if experiment.recipe.stylegan2 else "decoder"]
+def generator_builder(architecture: Architecture) -> str:
+    return GENERATORS["stylegan2" if architecture.stylegan2 else "decoder"]
 
 
-def build_mapper(mapper: Mapper, dim: int, in_dim: int | None = None) -> "nn.Module":
-    given = {"dim": dim, "in_dim": in_dim or dim}
-    return cast("nn.Module", built(mapper_class(mapper), given, mapper.options()))
+def build_mapper(mapper: Mapping[str, Any], dim: int, in_dim: int | None = None) -> "nn.Module":
+    options = dict(mapper)
+    kind, given = mapper_class(options.pop("kind")), {"dim": dim, "in_dim": in_dim or dim}
+    return cast("nn.Module", built(kind, given, options))
 
 
-def build_generator(experiment: Experiment) -> "nn.Module":
-    return cast("nn.Module", imported(generator_builder(experiment))(experiment))
+def build_generator(architecture: Architecture) -> "nn.Module":
+    return cast("nn.Module", imported(generator_builder(architecture))(architecture))

@@ -67,8 +67,13 @@ def choose(device: "torch.device") -> None:
 def check_devices(name: str, needed: Resources, target: Path) -> bool:
     """Return whether to train on GPUs; an error if this machine has too few of them, or of its node's share."""
     if needed.gpus and (found := usable_gpus()) < needed.gpus // node_count():
-        wanted = f"{name} needs {needed.gpus} {needed.gpu_model} GPUs for about {needed.hours:g} hours"
+        many = "GPUs" if needed.gpus > 1 else "GPU"
+        wanted = f"{name} needs {needed.gpus} {needed.gpu_model} {many} for about {needed.hours:g} hours"
         if problem := unusable():
             raise UserError(f"{wanted}. {problem}")
-        raise UserError(f"{wanted} and this machine has {found}; submit it with `snakemake --profile slurm {target}`.")
-    return needed.gpus > 0
+        ways = [f"submit it with `snakemake --profile slurm {target}`"]
+        if found:
+            less = f"`rtm train ... --gpus {found}`, `snakemake ... --config gpus={found}`"
+            ways.append(f"train it here for longer ({less})")
+        raise UserError(f"{wanted} and this machine has {found}; {', or '.join(ways)}.")
+    return needed.gpus > 0 or (needed.any_device and usable_gpus() > 0)

@@ -8,8 +8,6 @@ dvc.yaml has the stages that are made: DVC lists every output of a stage that ne
 and `dvc metrics diff`. The demo is there as a whole or not at all.
 """
 
-import hashlib
-import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -24,18 +22,16 @@ from rtm.config import Config, load
 from rtm.config.classes import source_of
 from rtm.config.loading import PARAMS
 from rtm.core.errors import UserError
-from rtm.core.files import UNREADABLE, write_text
+from rtm.core.files import UNREADABLE, json_digest, write_text
 from rtm.lineage.fingerprint import present
 from rtm.lineage.job import Job, Stage
-from rtm.methods.registry import method_class
-from rtm.models.registry import mapper_class
 from rtm.pipeline.graph import jobs
 
 FILE = Path("dvc.yaml")
 FINGERPRINTS = Path("lineage/fingerprints")
-SCALES = ("demo", "paper")  # in the order in which `dvc repro` goes through them; smoke is the tests'
+SCALES = ("demo", "desk", "paper")  # in the order in which `dvc repro` goes through them; smoke is the tests'
 HEADER = """\
-# Written by `rtm lineage dvc` from params/ and receipts: what is made, of the demo and of the paper.
+# Written by `rtm lineage dvc` from params/ and receipts: what is made, of the demo, the desk and the paper.
 #
 # Each command asks the receipts in lineage/ first: what is fresh is recorded without running anything. Stale jobs run
 # through Snakemake; SNAKEMAKE_PROFILE=slurm submits them.
@@ -64,7 +60,7 @@ class DvcStage:
     def fingerprint(self) -> str:
         """A hash of all parameters and code behind the stage. Results count through DVC's own dependencies."""
         facts = {key: [job.params, present().root(job.entries)] for key, job in self.behind().items()}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        return json_digest(facts)
 
     def is_made(self) -> bool:
         return all(job.receipt.exists() for job in self.jobs)
@@ -128,7 +124,7 @@ def write_fingerprints() -> None:
 
 def _fingerprints(scales: Iterable["_Scale"]) -> Stanza:
     experiments = [experiment for scale in scales for experiment in scale.config.experiments.values()]
-    named = {name for each in experiments for name in (mapper_class(each.mapper), method_class(each))}
+    named = {name for each in experiments for name in each.outside}
     return _texts("rtm lineage fingerprints", ["params", "rtm", *_outside(named)], outs=[str(FINGERPRINTS)])
 
 
@@ -140,10 +136,11 @@ def _outside(names: Iterable[str]) -> list[Path]:
 
 
 def _scales() -> list["_Scale"]:
-    configs = {name: load(name) for name in SCALES}
+    named = load().params.scales
+    configs = {name: load(name) for name in SCALES if name in named}
     graphs = {name: list(jobs(config).values()) for name, config in configs.items()}
     in_git = {before.id for job in graphs["paper"] if job.subject.experiment for before in job.upstream()}
-    return [_Scale(configs[name], graphs[name], in_git) for name in SCALES]
+    return [_Scale(configs[name], graphs[name], in_git) for name in configs]
 
 
 class _Scale:
@@ -153,7 +150,7 @@ class _Scale:
         self.config, self.layout, self.jobs = config, config.layout, graph
         self.root = f"{config.scale.root}/" if config.scale.root else ""
         self.prefix = f"{config.scale.root}_" if config.scale.root else ""
-        self.cached = bool(config.scale.root)  # git keeps results and receipts of the paper alone
+        self.cached = not config.scale.in_git
         self.shared = self._shared(in_git)
 
     def _shared(self, in_git: set[str]) -> list[Job]:

@@ -4,29 +4,34 @@ Snakemake's rules, DVC's stages, the command line and `rtm.lineage.receipts` all
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args
 
 from rtm.config import Config, Experiment, load
-from rtm.config.classes import source_digest
+from rtm.config.classes import is_own, source_digest
 from rtm.config.experiments import Protocol, Recursive, Resources
-from rtm.config.loading import PARAMS
+from rtm.config.loading import PARAMS, TRIALS, trials
 from rtm.config.reports import Figure, Table
 from rtm.core.errors import UserError
 from rtm.lineage.job import Job, Keeper, Stage, Subject
 from rtm.methods.registry import method_class
 from rtm.models.registry import generator_builder, mapper_class, unused
 
+P = ParamSpec("P")
+T = TypeVar("T")
 NETWORKS = {"lpips": "vgg16"}  # weights file of a perceptual space, if its name differs
 TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
 FIGURE_SUFFIXES = (".pdf", ".png")
 FIGURES_OF_IMAGES = ("samples", "slerp", "neighbours", "pairs")
 FIGURES_OF_TRAININGS = ("curves", "progress", "rejected")
+REFERENCE = {"extractor", "pr_extractor", "resize", "pr_reference"}  # of a protocol: what its features depend on
 IMAGES = "rtm.data.datasets:Images"  # verbs open the images and hand them over
 LIGHT = Resources(gpus=0, cpus=1, mem_gb=4, hours=1)
-# how often a run is saved and draws a grid changes no result
-UNREAD_BY_TRAINING = {"save_every", "grid_every"}
+# how a dataset and its classes are called, and where it comes from: its checksum says what came
+UNREAD_BY_FETCH = {"title", "class_names", "sources", "licence", "citation"}
+# how often a run is saved and draws a grid, and who is shown its log, changes no result
+UNREAD_BY_TRAINING = {"save_every", "grid_every", "loggers"}
 
 
 def jobs(config: Config) -> dict[str, Job]:
@@ -38,7 +43,7 @@ def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
     """The jobs of all scales by id; jobs that scales share appear once."""
     merged: dict[str, Job] = {}
     paper = load("paper", folder)
-    for scale in paper.params.scales:
+    for scale in (*paper.params.scales, *trials(folder)):
         for job in jobs(paper if scale == "paper" else load(scale, folder)).values():
             known = merged.setdefault(job.id, job)
             if known.params != job.params:
@@ -49,10 +54,11 @@ def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
 
 
 def jobs_named(targets: Iterable[str], folder: Path | str = PARAMS) -> dict[str, Job]:
-    """The jobs of the scales that the targets belong to, by id: the first folder of a target names its scale."""
+    """The jobs of the scales that the targets belong to, by id: the folders of a target name its scale."""
     paper = load("paper", folder)
-    named = {scale.root: name for name, scale in paper.params.scales.items()}
-    scales = {named.get(target.split("/")[0], "paper") for target in targets}
+    named = {scale.root: name for name, scale in paper.params.scales.items()} | {each: each for each in trials(folder)}
+    depths = ((2 if target.startswith(f"{TRIALS}/") else 1, target) for target in targets)
+    scales = {named.get("/".join(target.split("/")[:depth]), "paper") for depth, target in depths}
     graphs = (jobs(paper if scale == "paper" else load(scale, folder)) for scale in sorted(scales))
     return {job.id: job for graph in graphs for job in graph.values()}
 
@@ -118,18 +124,35 @@ def _suggested(target: str, known: Iterable[str]) -> str:
     return f"; choose one of {', '.join(chosen)}" if chosen else ""
 
 
+def _once(build: Callable[Concatenate["_Builder", P], T]) -> Callable[Concatenate["_Builder", P], T]:
+    """What a method builds is kept for the next who asks: tables, figures and summaries ask for the same jobs."""
+
+    def built(self: "_Builder", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        names = (each.name if isinstance(each, Experiment) else each for each in args)
+        key = (build.__name__, *(name for name in names if isinstance(name, str | int)))
+        if key not in self.built:
+            self.built[key] = build(self, *args, **kwargs)
+        return cast(T, self.built[key])
+
+    return built
+
+
 class _Builder:
     """Makes each job once, after its inputs."""
 
     def __init__(self, config: Config) -> None:
-        self.config, self.layout = config, config.layout
+        self.config, self.layout, scale = config, config.layout, config.scale
+        networks = scale.shared if scale.networks is None else scale.networks
+        self.folders = {"root": scale.root, "shared": scale.shared, "networks": networks}
         self.graph: dict[str, Job] = {}
+        self.built: dict[tuple[str | int, ...], object] = {}
         for dataset in config.params.datasets:
             self.dataset(dataset)
             for protocol in config.params.protocols:
                 self.reference(dataset, protocol)
         for network in get_args(Protocol.model_fields["pr_extractor"].annotation):
-            self.network(network)
+            if network != "digit_classifier" or "digits" in config.params.datasets:  # a trial has its own images only
+                self.network(network)
         for experiment in config.experiments.values():
             self.summary(experiment)
             self.gallery(experiment)
@@ -152,39 +175,47 @@ class _Builder:
         outputs: Iterable[Path],
         compute: Resources = LIGHT,
         *,
-        keeper: Keeper | None = None,  # default: git for the paper's results, DVC for other scales
-        shared: bool = False,
+        keeper: Keeper | None = None,  # default: git or DVC, as the scale says
+        place: Literal["root", "shared", "networks"] = "root",
         temporary: bool = False,
         volatile: tuple[Path, ...] = (),
     ) -> Job:
         key = f"{stage}/{subject.name}"
         if key not in self.graph:
-            folder = self.config.scale.shared if shared else self.config.scale.root
+            folder = self.folders[place]
             root = f"{folder}/" if folder else ""
             once = tuple({job.id: job for job in inputs}.values())
             made, scale = tuple(outputs), self.config.scale_name
-            kept: Keeper = keeper or ("dvc" if root else "git")
+            kept: Keeper = keeper or ("git" if self.config.scale.in_git else "dvc")
             described = (scale, root, stage, subject, params, entries, once, made, compute)
             self.graph[key] = Job(*described, kept, temporary, volatile)
         return self.graph[key]
 
+    @_once
     def dataset(self, name: str) -> Job:
         dataset, images = self.config.params.datasets[name], self.layout.images(name)
         outputs = [images, images.with_name("labels.npy")] if dataset.classes else [images]
         test = self.layout.test_images(name)
         aside = (test, test.with_name("test_labels.npy")) if dataset.test else ()
-        read = dataset.model_dump(mode="json", exclude={"title", "sources", "licence", "citation"})
-        subject, entries = Subject(dataset=name), ("rtm.data.prepare:prepare",)
-        made = [*outputs, *aside]
-        return self.add(Stage.FETCH, subject, read, entries, [], made, keeper="dvc", shared=True, volatile=aside)
+        unread = UNREAD_BY_FETCH | (set() if dataset.of else {"of", "label"})
+        read = dataset.model_dump(mode="json", exclude=unread)
+        read = {key: value for key, value in read.items() if key != "options" or value}
+        read |= _source(dataset.kind) if is_own(dataset.kind) else {}
+        left_out = () if dataset.of else ("!rtm.data.prepare:_subset",)
+        subject, entries = Subject(dataset=name), ("rtm.data.prepare:prepare", *left_out)
+        made, whole = [*outputs, *aside], [self.dataset(dataset.of)] if dataset.of else []
+        return self.add(Stage.FETCH, subject, read, entries, whole, made, keeper="dvc", place="shared", volatile=aside)
 
+    @_once
     def network(self, name: str) -> Job:
         file = NETWORKS.get(name, name)
         trained = file == "digit_classifier"
         entries = ("rtm.models.digits:train_digit_classifier", IMAGES) if trained else ("rtm.data.weights:convert",)
         inputs = [self.dataset("digits")] if trained else []
         subject, outputs = Subject(network=file), [self.layout.weights(file)]
-        return self.add(Stage.FETCH, subject, {"network": file}, entries, inputs, outputs, keeper="nobody", shared=True)
+        return self.add(
+            Stage.FETCH, subject, {"network": file}, entries, inputs, outputs, keeper="nobody", place="networks"
+        )
 
     def networks(self, protocol: str) -> list[Job]:
         read = self.config.params.protocols[protocol]
@@ -193,19 +224,24 @@ class _Builder:
     def protocol(self, name: str, dataset: str) -> dict[str, Any]:
         """The values of a protocol for a dataset."""
         protocol = self.config.params.protocols[name]
-        read = protocol.model_dump(mode="json", exclude={"title", "reference"})
+        read = protocol.model_dump(mode="json", exclude={"title", "reference", "pr_reference"})
         return read | {"samples": protocol.required(dataset)}
 
+    @_once
     def reference(self, dataset: str, protocol: str) -> Job:
         values = self.config.params.protocols[protocol]
-        read = values.model_dump(mode="json", include={"extractor", "pr_extractor", "resize"})
+        read = values.model_dump(mode="json", include=REFERENCE, exclude_none=True)
         inputs = [self.dataset(values.compared(dataset)), *self.networks(protocol)]
         outputs = [self.layout.reference(dataset, protocol)]
         subject = Subject(dataset=dataset, protocol=protocol)
         entries, digits = ("rtm.metrics.evaluate:write_reference",), values.extractor == "digit_classifier"
-        compute = LIGHT if digits else Resources(gpus=1, cpus=8, mem_gb=64, hours=4)
-        return self.add(Stage.REFERENCE, subject, read, entries, inputs, outputs, compute, keeper="nobody", shared=True)
+        small = digits or not any(each.recipe.resources.gpus for each in self.config.experiments.values())
+        compute = LIGHT if small else Resources(gpus=1, cpus=8, mem_gb=64, hours=4)
+        return self.add(
+            Stage.REFERENCE, subject, read, entries, inputs, outputs, compute, keeper="nobody", place="shared"
+        )
 
+    @_once
     def train(self, experiment: Experiment, seed: int) -> Job:
         recipe, name = experiment.recipe, experiment.name
         read = _architecture(experiment) | {
@@ -218,7 +254,10 @@ class _Builder:
         entries += [*_ours(method_class(experiment)), *_generator(experiment)]
         if recipe.imle:
             read["imle"] = recipe.imle.model_dump(mode="json")
-            inputs.append(self.network(recipe.imle.perceptual))
+            if isinstance(space := recipe.imle.perceptual, str):
+                inputs.append(self.network(space))
+            else:
+                read["imle"]["perceptual"] |= _source(space.kind)
         elif recipe.stylegan2 and recipe.stylegan2.select == "best":
             protocol = recipe.stylegan2.select_protocol
             read["selection"] = self.protocol(protocol, experiment.dataset_name)
@@ -235,6 +274,7 @@ class _Builder:
             Stage.TRAIN, subject, read, tuple(entries), inputs, outputs, recipe.resources, keeper="dvc", volatile=curve
         )
 
+    @_once
     def sample(self, experiment: Experiment, seed: int) -> Job:
         read = _architecture(experiment) | {
             "seed": seed,
@@ -246,6 +286,7 @@ class _Builder:
         subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
         return self.add(Stage.SAMPLE, subject, read, entries, inputs, outputs, compute, keeper="nobody", temporary=True)
 
+    @_once
     def gallery(self, experiment: Experiment) -> Job:
         """Images of the first seed, for the figures."""
         seed = experiment.seeds[0]
@@ -258,6 +299,7 @@ class _Builder:
         subject, compute = Subject(experiment=experiment.name, seed=seed), _measuring(experiment)
         return self.add(Stage.GALLERY, subject, read, entries, inputs, outputs, compute, keeper="dvc")
 
+    @_once
     def evaluate(self, experiment: Experiment, protocol: str, seed: int) -> Job:
         read = self.protocol(protocol, experiment.dataset_name) | {"variants": _depths(experiment)}
         reference = self.reference(experiment.dataset_name, protocol)
@@ -271,6 +313,7 @@ class _Builder:
         subject = Subject(experiment=experiment.name, protocol=protocol, seed=seed)
         return self.add(Stage.EVALUATE, subject, read, entries, inputs, outputs, _measuring(experiment))
 
+    @_once
     def foreign(self, name: str, protocol: str) -> Job:
         """Images that others generated, identified by their hash."""
         entry = self.config.params.foreign[name]
@@ -281,6 +324,7 @@ class _Builder:
         subject = Subject(foreign=name, protocol=protocol)
         return self.add(Stage.FOREIGN, subject, read, entries, inputs, outputs, reference.compute)
 
+    @_once
     def latency(self, experiment: Experiment) -> Job:
         evaluation = experiment.recipe.evaluation
         read = _architecture(experiment) | {
@@ -293,12 +337,14 @@ class _Builder:
         subject, compute = Subject(experiment=experiment.name), _measuring(experiment)
         return self.add(Stage.LATENCY, subject, read, entries, inputs, outputs, compute)
 
+    @_once
     def measured(self, experiment: Experiment) -> list[Job]:
         """Every metrics file of an experiment."""
         protocols = experiment.recipe.evaluation.protocols
         each = [self.evaluate(experiment, protocol, seed) for protocol in protocols for seed in experiment.seeds]
         return [*each, self.latency(experiment)]
 
+    @_once
     def summary(self, experiment: Experiment) -> Job:
         read = {"seeds": list(experiment.seeds), "variants": list(experiment.variants)}
         name = experiment.name
@@ -311,6 +357,7 @@ class _Builder:
         chosen = [self.config.experiment(name) for name in names]
         return [job for experiment in chosen for job in (self.summary(experiment), *self.measured(experiment))]
 
+    @_once
     def table(self, name: str, table: Table) -> Job:
         entries = ("rtm.reports.tables:render_table", "rtm/reports/templates")
         outputs = [self.layout.table(name, suffix) for suffix in TABLE_SUFFIXES]
@@ -330,6 +377,7 @@ class _Builder:
         shown = {"table": table.model_dump(mode="json"), "published": published, "protocols": titles}
         return {**shown, "foreign": foreign}
 
+    @_once
     def figure(self, name: str, figure: Figure) -> Job:
         chosen = [self.config.experiment(name) for name in figure.experiments]
         labels = {each.name: [each.dataset.title, each.mapper.model_dump(mode="json")] for each in chosen}
@@ -353,7 +401,7 @@ class _Builder:
         shown = {name: [figure.title, figure.caption] for name, figure in self.config.figures.items()}
         inputs = [self.table(name, table) for name, table in self.config.tables.items()]
         inputs += [self.figure(name, figure) for name, figure in self.config.figures.items()]
-        entries = ("rtm.reports.html:write_page", "rtm.reports.status:statuses", "rtm/reports/web")
+        entries = ("rtm.page.html:write_page", "rtm.reports.status:statuses", "rtm/page/web")
         outputs = [self.layout.page()]
         return self.add(Stage.REPORT, Subject(), {"figures": shown}, entries, inputs, outputs, keeper="nobody")
 
@@ -373,8 +421,9 @@ def _measuring(experiment: Experiment) -> Resources:
 
 def _generator(experiment: Experiment) -> tuple[str, ...]:
     """The code of this package that builds a generator."""
-    left_out = (f"!{name}" for name in unused(experiment))
-    return generator_builder(experiment), *_ours(mapper_class(experiment.mapper)), *left_out
+    architecture = experiment.architecture
+    left_out = (f"!{name}" for name in unused(architecture))
+    return generator_builder(architecture), *_ours(mapper_class(experiment.mapper.kind)), *left_out
 
 
 def _depths(experiment: Experiment) -> dict[str, dict[str, float]]:
@@ -391,13 +440,18 @@ def _source(name: str) -> dict[str, str]:
     return {} if _ours(name) else {"source": source_digest(name)}
 
 
+def _own_source(part: object) -> dict[str, str]:
+    kind = getattr(part, "kind", None)
+    return _source(kind) if isinstance(kind, str) else {}
+
+
 def _architecture(experiment: Experiment) -> dict[str, Any]:
     """The parameters that a generator is built from and computes with."""
     decoder, gan, mapper = experiment.decoder, experiment.recipe.stylegan2, experiment.mapper
     return {
         "dim": experiment.recipe.dim,
-        "mapper": mapper.model_dump(mode="json") | _source(mapper_class(mapper)),
-        "decoder": decoder and decoder.model_dump(mode="json"),
+        "mapper": mapper.model_dump(mode="json") | _source(mapper_class(mapper.kind)),
+        "decoder": decoder and decoder.model_dump(mode="json") | _own_source(decoder),
         "stylegan2": gan and gan.model_dump(mode="json"),
         "tf32": experiment.recipe.training.tf32,
     }

@@ -22,8 +22,9 @@ from typing import IO, Annotated, Any, Literal
 
 from pydantic import Field
 
+from rtm.config.base import Finite
 from rtm.core.errors import UserError
-from rtm.core.files import UNREADABLE, Finite, read_json, write_json
+from rtm.core.files import UNREADABLE, read_json, write_json
 
 PATIENCE = 5.0  # seconds to wait for an owner that is just ending
 

@@ -24,6 +24,9 @@ from rtm.core.errors import UserError, printable
 TIMEOUT = 20  # seconds: a command that only reads must not wait long for the controller
 PATIENCE, PAUSE = 300.0, 10.0  # seconds in which a job repeats its requeue request, and between two requests
 MARGIN = 60.0  # seconds before the walltime that a job needs to end
+# what a node says of a job that used too much memory; its state is often just FAILED
+MEMORY = re.compile(r"^(slurmstepd|srun)\S* error: .*(memory limit|oom[-_]kill|out of memory)", re.I | re.M)
+END = 1 << 16  # bytes of a log
 AWAY = ("contact slurm controller", "timed out", "connection refused", "connect failure", "zero bytes")
 
 
@@ -115,7 +118,8 @@ class Executor:
                 call = re.sub(r" -t (\d+)", lambda found: f" -t {self._at_most(int(found[1]))}", call)
                 alive = [each.id for each in waiting_jobs() if each.comment == params["comment_str"]]
                 call += f" --dependency=afterany:{':'.join(alive)}" if alive else ""
-            return call.replace("sbatch ", f"{shlex.quote(sys.executable)} -m rtm.pipeline.submit ", 1)
+            here = f"/proc/{os.getpid()}/fd/2"
+            return call.replace("sbatch ", f"{shlex.quote(sys.executable)} -m rtm.pipeline.submit {here} ", 1)
 
         return submit
 
@@ -124,15 +128,15 @@ class Executor:
 
     def _explaining(self, report: Callable[..., None]) -> Callable[..., None]:
         def explain(executor: Any, info: Any, msg: str | None = None, **more: Any) -> None:
-            told = str(msg or "").replace("Detailed failure reason unavailable (status command is not 'sacct').", "")
+            message = str(msg or "").replace("Detailed failure reason unavailable (status command is not 'sacct').", "")
             if info.external_jobid:
-                told += explanation(info.external_jobid)
-            if "OUT_OF_MEMORY" in told:
+                message += explanation(info.external_jobid)
+            if "OUT_OF_MEMORY" in message or any(map(_ran_out_of_memory, more.get("aux_logs") or ())):
                 for each in info.job.jobs if info.job.is_group() else [info.job]:
                     self.exhausted[comment(each.rule.name, *each.wildcards)] += 1
                 asked = info.job.resources.get("mem_mb")
-                told += f" It ran out of its {asked} MB; a next attempt asks for twice as much, up to the node's."
-            report(executor, info, msg=told, **more)
+                message += f" It ran out of its {asked} MB; a next attempt asks for twice as much, up to the node's."
+            report(executor, info, msg=message, **more)
 
         return explain
 
@@ -150,6 +154,12 @@ def explanation(number: str) -> str:
         f"{name} {found[name]}" for name in ("JobState", "Reason", "ExitCode", "NodeList", "RunTime") if name in found
     ]
     return f"SLURM says: {', '.join(facts)}." if facts else ""
+
+
+def _ran_out_of_memory(log: str | None) -> bool:
+    with suppress(OSError):
+        return bool(log and MEMORY.search(Path(log).read_bytes()[-END:].decode(errors="replace")))
+    return False
 
 
 def _remembered(ask: Callable[[], int | None]) -> Callable[[], int | None]:

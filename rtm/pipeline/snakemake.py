@@ -21,7 +21,8 @@ from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.core.files import unprotect
 from rtm.lineage.job import Job, Stage, Subject
-from rtm.lineage.receipts import Ledger, State, refuse_lost, unsigned
+from rtm.lineage.receipts import Ledger, State
+from rtm.lineage.recording import refuse_lost, unsigned
 from rtm.lineage.store import SWITCH, Store
 from rtm.pipeline.devices import check_devices
 from rtm.pipeline.graph import every_job
@@ -118,7 +119,7 @@ class Plan:
         """The resources of a rule, from params/ and the site's settings in a profile."""
 
         def of(wildcards: Wildcards) -> Resources:
-            return self.job(rule, wildcards).compute
+            return self._given(self.job(rule, wildcards))
 
         def minutes(wildcards: Wildcards) -> int:
             return self._minutes(of(wildcards))
@@ -144,6 +145,21 @@ class Plan:
             "runtime": minutes,
             "slurm_extra": options,
         }
+
+    def fewer(self, rule: str) -> Callable[[Wildcards], str]:
+        """The option of `rtm train` that keeps it within `--config gpus=`."""
+
+        def option(wildcards: Wildcards) -> str:
+            job = self.job(rule, wildcards)
+            given = self._given(job).gpus
+            return f"--gpus {given}" if given < job.compute.gpus else ""
+
+        return option
+
+    def _given(self, job: Job) -> Resources:
+        """What a job may use: a training at most as many GPUs as `--config gpus=` says."""
+        limit = self.site.get("gpus") if job.stage is Stage.TRAIN else None
+        return job.compute.at_most(max(1, int(limit))) if limit else job.compute
 
     def trial(self) -> dict[str, Callable[[Wildcards], int | str]]:
         """The resources of `rtm doctor --gpu EXPERIMENT`: those of the training, for a few minutes."""
@@ -194,10 +210,10 @@ class Plan:
         """Refuse, before anything is fetched, a job that fits no node or a training without its GPUs."""
         if self._runs("slurm") and job.stage not in HERE:
             self.cluster = self.cluster or self._checked_site()
-            self.cluster.refuse_long(job.id, self._minutes(job.compute))
-            refuse_impossible(job.id, job.compute, self._gpu_model(job.compute))
+            self.cluster.refuse_long(job.id, self._minutes(self._given(job)))
+            refuse_impossible(job.id, self._given(job), self._gpu_model(job.compute))
         elif self._runs("local") and job.stage is Stage.TRAIN:
-            check_devices(job.id, job.compute, job.outputs[0])
+            check_devices(job.id, self._given(job), job.outputs[0])
 
     def _checked_site(self) -> Site:
         given = self.workflow.resource_settings.default_resources

@@ -1,8 +1,11 @@
-"""`python -m rtm.pipeline.submit ...`: sbatch, repeated while SLURM's controller does not answer.
+"""`python -m rtm.pipeline.submit PLACE ...`: sbatch, repeated while SLURM's controller does not answer.
 
-An sbatch that timed out may still have submitted its job. So before it is repeated, the queue is asked for the job.
+An sbatch that timed out may still have submitted its job: a controller that was busy answers it later, and perhaps
+after the first question for the queue. So before it is repeated, the queue must have been without the job twice.
+The executor shows nothing of what a submission prints, so the wait is announced at PLACE: Snakemake's own stderr.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -15,7 +18,7 @@ PATIENCE, PAUSE = 3600.0, 10.0  # seconds
 CLOCKS = timedelta(seconds=30)  # by which two machines may differ
 
 
-def submit(words: list[str]) -> int:
+def submit(words: list[str], place: str = os.devnull) -> int:
     """Pass on what sbatch prints and its exit code."""
     began, until = datetime.now(), time.monotonic() + PATIENCE
     while True:
@@ -25,14 +28,15 @@ def submit(words: list[str]) -> int:
             sys.stdout.write(done.stdout)
             sys.stderr.write(done.stderr)
             return done.returncode
-        print("SLURM's controller does not answer; the submission is repeated.", file=sys.stderr, flush=True)
-        while time.monotonic() < until:
+        _announce(place, "SLURM's controller does not answer; the submission is repeated.")
+        absent = 0
+        while absent < 2 and time.monotonic() < until:
             time.sleep(PAUSE)
             with suppress(Away):
                 if number := submitted(words, began):
                     print(number)
                     return 0
-                break
+                absent += 1
 
 
 def submitted(words: list[str], since: datetime) -> str | None:
@@ -45,5 +49,10 @@ def submitted(words: list[str], since: datetime) -> str | None:
     return None
 
 
+def _announce(place: str, sentence: str) -> None:
+    with suppress(OSError), open(os.open(place, os.O_WRONLY | os.O_APPEND), "w") as file:
+        print(sentence, file=file)
+
+
 if __name__ == "__main__":
-    sys.exit(submit(sys.argv[1:]))
+    sys.exit(submit(sys.argv[2:], sys.argv[1]))

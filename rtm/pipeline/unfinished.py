@@ -9,8 +9,11 @@ from typing import Any
 from rtm.core.errors import UserError
 from rtm.core.files import read_json, reading, write_json
 from rtm.core.layout import saved_states
+from rtm.lineage.acceptance import trace
+from rtm.lineage.format import JSON, whole_parts
 from rtm.lineage.job import Job, Stage
-from rtm.lineage.receipts import JSON, Ledger, Recording, run_folder, whole_parts
+from rtm.lineage.receipts import Ledger
+from rtm.lineage.recording import Recording, run_folder
 from rtm.pipeline.runs import book_of, is_running, log_rows
 
 TAIL = 1 << 16  # bytes of a log that hold its last line
@@ -43,7 +46,7 @@ def report_unfinished(ledger: Ledger, job: Job) -> None:
     """Before a new training starts, name the unfinished ones of the same seed that cannot be resumed."""
     for folder in _unfinished(ledger, job):
         begun = _begun(folder)
-        reasons = [each for part in ledger.differences(job, begun).values() for each in part] if begun else []
+        reasons = ledger.reasons(job, begun) if begun else []
         print(
             f"{folder} holds an unfinished training of this seed at step {step_of(folder)}, which is not resumed "
             f"because {'; '.join(reasons) or _unnamed(begun)}. After a refactoring that keeps the results, "
@@ -70,7 +73,7 @@ def resumable(ledger: Ledger, job: Job) -> Path | None:
 def take_over(ledger: Ledger, job: Job, folder: Path, reason: str) -> Path:
     """Make an unfinished run resumable; return its new folder."""
     own, begun = run_folder(ledger, job), _read(folder)
-    accepted = [*begun["accepted"], ledger.trace(job, begun, reason)]
+    accepted = [*begun["accepted"], trace(ledger, job, begun, reason)]
     signed = {"fingerprint": ledger.fingerprint(job), "parts": ledger.parts(job), "accepted": accepted}
     ledger.keep_code(job)
     write_json(folder / "begun.json", signed)

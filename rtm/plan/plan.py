@@ -5,7 +5,6 @@ number of processes, and the code of the training and of the rehearsal.
 """
 
 import hashlib
-import json
 import multiprocessing
 import os
 import sys
@@ -21,7 +20,7 @@ from rtm.config import Config, Experiment
 from rtm.config.devices import Device
 from rtm.config.loading import pick
 from rtm.core.errors import UserError
-from rtm.core.files import UNREADABLE, read_json, write_json
+from rtm.core.files import UNREADABLE, json_digest, read_json, write_json
 from rtm.core.progress import progress
 from rtm.lineage.receipts import Ledger
 from rtm.pipeline.graph import jobs
@@ -33,7 +32,7 @@ KEPT = Path(".snakemake/rtm/plan")
 # what a training's cost does not depend on
 FREE_OF_COST = {
     "training": {"epochs", "steps", "lr", "betas", "weight_decay", "warmup", "decay", "decay_epochs", "ema", "ema_ramp",
-                 "compile", "save_every", "grid_every", "watch"},
+                 "compile", "save_every", "grid_every", "watch", "loggers"},
     "imle": {"pool", "refresh", "stagger", "perturb", "mse"},  # the number of chunks is what counts
     "stylegan2": {"ema_kimg", "ema_ramp", "select", "select_every", "select_protocol"},
 }  # fmt: skip
@@ -84,7 +83,7 @@ class Planner:
         job = self._jobs[f"train/{experiment.name}/seed{experiment.seeds[0]}"]
         world, code = self._world(experiment), [self._ledger.parts(job)["code"], _own_code(), version("torch")]
         sizes = [_costly(experiment), world, chunk_count(experiment, world), code]
-        return hashlib.sha256(json.dumps(sizes, sort_keys=True).encode()).hexdigest()[:32]
+        return json_digest(sizes)[:32]
 
     def _rehearsed(self, missing: dict[str, Experiment]) -> dict[str, Rehearsal]:
         if not missing:

@@ -144,7 +144,7 @@ class Rehearsed:
         self.gpu.found = lambda mask: math.ceil(len(mask) * improved) if mask.dim() == 1 else 1
         self._watch(method.matching)
         with self.gpu.scope("data"):
-            _ = method.matching.data_features  # kept for all rounds
+            _ = method.matching.data_features, method.targets  # kept for all rounds
         two = self._round(method.matching, 0, 2)
         step = self.step(1, "step")
         three = self._round(method.matching, epoch, 3)

@@ -1,1 +1,1 @@
-"""Tables, figures and the page, made from result files without torch."""
+"""Tables, figures and the PDF, made from result files without torch."""

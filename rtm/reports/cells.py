@@ -6,20 +6,21 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Literal, cast
 
 from rtm.config import Config
-from rtm.config.loading import pick
 from rtm.config.reports import COST_METRICS, CellSpec, Column, Metric, Published, Row, Table
 from rtm.core.errors import UserError
 from rtm.core.files import make_command, read_json
 from rtm.core.layout import Layout
-from rtm.reports.summary import Foreign, Metrics, Summary, summarise
+from rtm.reports.summary import Foreign, Metrics, Summary, half_widths, summarise
 
 State = Literal["measured", "evaluated", "published", "missing", "unreported"]
 Mark = Literal["best", "second"]
 TITLES: Mapping[Metric, str] = {
     "fid": "FID",
+    "fid_floor": "FID of real images",
+    "kid": "KID",
     "is": "Inception Score",
     "precision": "precision",
     "recall": "recall",
@@ -49,6 +50,7 @@ class Cell:
     std: float | None = None
     text: str = "--"  # the value as shown
     spread: str = ""  # the standard deviation as shown
+    sampling: float | None = None  # half the 95 % interval over the generated images, of one seed on average
     mark: Mark | None = None
     paper: float | None = None  # the paper's number for the same cell
 
@@ -122,9 +124,9 @@ class Sheet:
         return {str(part.experiment or part.foreign): results(layout, part) for part in missing}
 
 
-def build(config: Config, layout: Layout, name: str) -> Sheet:
-    """Build the sheet from the results on disk; other cells are missing."""
-    table = pick(config.tables, name, f"table at scale {config.scale_name}")
+def build(config: Config, layout: Layout, name: str, table: Table | None = None) -> Sheet:
+    """Build the sheet of a table, by default of params/, from the results on disk; other cells are missing."""
+    table = table or cast(Table, config.pick("tables", name))
 
     @cache
     def summary(experiment: str) -> Summary | None:
@@ -182,7 +184,7 @@ def sources(config: Config, layout: Layout, part: CellSpec) -> list[Path]:
 
 
 def format_number(value: float, column: Column, table: Table) -> str:
-    scaled = value / UNITS[column.unit]
+    scaled = value * column.times / UNITS[column.unit]
     decimals = column.digits if column.digits is not None else table.digits
     if column.significant is not None:
         magnitude = math.floor(math.log10(abs(scaled))) if scaled else 0
@@ -200,15 +202,22 @@ def _published(config: Config, entry: str | None, part: CellSpec) -> float | Non
 def _measured(blank: Cell, table: Table, column: Column, summary: Summary | None) -> Cell:
     section = (summary or {}).get(str(blank.part.section), {})
     metric = str(blank.part.metric)
-    return _filled(blank, table, column, "measured", section.get(metric), section.get(f"{metric}_std"))
+    cell = _filled(blank, table, column, "measured", section.get(metric), section.get(f"{metric}_std"))
+    return replace(cell, sampling=section.get(f"{metric}_sampling"))
 
 
 def _evaluated(blank: Cell, table: Table, column: Column, path: Path) -> Cell:
     """A cell of foreign images: they have metrics, but no time or parameters."""
     if blank.part.metric in COST_METRICS:
         return replace(blank, state="unreported")
-    metrics = read_json(path, Foreign)["metrics"] if path.exists() else {}
-    return _filled(blank, table, column, "evaluated", metrics.get(str(blank.part.metric)))
+    if not path.exists():
+        return blank
+    file, metric = read_json(path, Foreign), str(blank.part.metric)
+    if wrong := file.get("off_protocol"):
+        made = f"rtm evaluate {blank.part.foreign} --protocol {blank.part.protocol}"
+        raise UserError(f"{path} is off protocol ({'; '.join(wrong)}) and fills no table; make it with `{made}`.")
+    cell = _filled(blank, table, column, "evaluated", file["metrics"].get(metric))
+    return replace(cell, sampling=half_widths(file.get("intervals", {})).get(metric))
 
 
 def _filled(
@@ -218,7 +227,7 @@ def _filled(
         return replace(blank, state="unreported" if state == "published" else "missing")
     text = format_number(value, column, table)
     decimals = len(text.rstrip("kM").partition(".")[2])
-    spread = "" if std is None else f"{std / UNITS[column.unit]:,.{decimals}f}"
+    spread = "" if std is None else f"{std * column.times / UNITS[column.unit]:,.{decimals}f}"
     return replace(blank, state=state, value=value, std=std, text=text, spread=spread)
 
 

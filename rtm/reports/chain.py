@@ -9,8 +9,9 @@ from rtm.config.reports import CellSpec
 from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all
 from rtm.core.layout import Layout
+from rtm.lineage.format import JSON
 from rtm.lineage.job import Job
-from rtm.lineage.receipts import JSON, Ledger
+from rtm.lineage.receipts import Ledger
 from rtm.lineage.receipts import State as Made
 from rtm.pipeline.graph import jobs
 from rtm.reports.cells import Cell, Sheet, State

@@ -9,7 +9,6 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from rtm.config import Config, Experiment
 from rtm.config.experiments import OwnMapper, Recursive
-from rtm.config.loading import pick
 from rtm.config.reports import Figure
 from rtm.core.files import atomic
 from rtm.core.layout import Layout
@@ -44,7 +43,7 @@ STATELESS = {".pdf": {"CreationDate": None, "Producer": None, "Creator": None}, 
 
 def render_figure(config: Config, layout: Layout, name: str) -> list[Path]:
     """Write the figure; equal inputs give equal bytes."""
-    figure = pick(config.figures, name, f"figure at scale {config.scale_name}")
+    figure: Figure = config.pick("figures", name)
     names = labels([config.experiment(experiment) for experiment in figure.experiments])
     with matplotlib.rc_context(STYLE):
         if figure.kind in MOSAICS:

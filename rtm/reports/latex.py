@@ -15,6 +15,7 @@ SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "×": r"$\times$",
+    "−": "$-$",
     "±": r"$\pm$",
     "∗": r"$^{\ast}$",
     "†": r"$^\dagger$",

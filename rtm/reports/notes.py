@@ -8,8 +8,8 @@ from rtm.config.reports import COST_METRICS
 from rtm.core.files import read_json
 from rtm.core.layout import Layout
 from rtm.lineage.environment import differences
-from rtm.lineage.receipts import read_receipt
-from rtm.reports.cells import TITLES, Cell, Sheet, sources
+from rtm.lineage.format import read_receipt
+from rtm.reports.cells import TITLES, Cell, Sheet, format_number, sources
 from rtm.reports.commands import command
 from rtm.reports.mathematics import plain
 
@@ -63,6 +63,7 @@ def _origins(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
     if seeds and max(seeds) > 1:
         number = f"{min(seeds)}" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
         yield f"Mean ± standard deviation over {number} seeds."
+    yield from _sampling(sheet, measured)
     behind = [cell for cell in measured if cell.measurable]
     for protocol in dict.fromkeys(cell.part.protocol for cell in behind if cell.part.metric not in COST_METRICS):
         files = _files(config, layout, (cell for cell in behind if cell.part.protocol == protocol))
@@ -70,12 +71,43 @@ def _origins(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
             f"{number:,}" for number in sorted({file["samples"] for file in files if "samples" in file})
         )
         yield f"Protocol {protocol}, {samples} samples: {config.params.protocols[str(protocol)].title}."
+    yield from _floors(config, layout, [cell for cell in behind if cell.part.metric == "fid"])
     timed = _files(config, layout, (cell for cell in behind if cell.part.metric == "time_ms"))
     if settings := dict.fromkeys(f"{file['device']}, batch {file['batch']}" for file in timed if "device" in file):
         yield f"Time per image: {'; '.join(settings)}."
     if config.scale_name != "paper":
         replaced = ": small stand-ins for data and models; titles and captions are those of the paper scale"
         yield f"Scale: {config.scale_name}{replaced if stands_in(config) else ''}."
+
+
+def _sampling(sheet: Sheet, cells: Iterable[Cell]) -> Iterator[str]:
+    """How far other samples of the same model would move each column."""
+    columns = {column.id: column for column in sheet.table.columns}
+    found: dict[tuple[str, str], list[float]] = {}
+    for cell in cells:
+        if cell.sampling is not None and cell.part.metric:
+            found.setdefault((cell.column, TITLES[cell.part.metric]), []).append(cell.sampling)
+    moved = []
+    for (name, title), widths in found.items():
+        shown = dict.fromkeys(format_number(width, columns[name], sheet.table) for width in (min(widths), max(widths)))
+        moved.append(f"{title} ± {' to '.join(shown)}")
+    if moved:
+        yield f"With other samples of the same model (95 %): {', '.join(dict.fromkeys(moved))}."
+
+
+def _floors(config: Config, layout: Layout, cells: Iterable[Cell]) -> Iterator[str]:
+    """What real images score against real images, for each dataset."""
+    floors: dict[str, str] = {}
+    for cell in cells:
+        named = config.params.foreign[cell.part.foreign].dataset if cell.part.foreign else None
+        dataset = named or config.experiment(str(cell.part.experiment)).dataset_name
+        for file in _files(config, layout, [cell]):
+            metrics = file.get("metrics", {})
+            floor = metrics.get("native", metrics).get("fid_floor")
+            if floor is not None and "floor" in file:
+                floors[dataset] = f"{dataset} {floor:,.1f} ({file['floor'][0]:,} against {file['floor'][1]:,} images)"
+    if floors:
+        yield f"FID of real images against other real images: {', '.join(floors.values())}."
 
 
 def _environments(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:

@@ -10,6 +10,8 @@ from rtm.core.errors import UserError, printable
 from rtm.core.files import write_text
 from rtm.core.layout import Layout
 from rtm.reports import latex
+from rtm.reports.cells import build
+from rtm.reports.result import results
 
 NAME = "report"
 TIMEOUT = 300  # seconds
@@ -27,9 +29,9 @@ def write_report(config: Config, layout: Layout) -> Path:
         {"name": name, "caption": figure.caption, "file": os.path.relpath(layout.figure(name), path.parent)}
         for name, figure in drawn.items()
     ]
-    template = latex.environment().get_template("report.tex.j2")
-    references = _references(config, tables)
-    write_text(path, template.render(scale=config.scale_name, tables=tables, figures=figures, references=references))
+    found = [each for name in tables for each in results(config, layout, build(config, layout, name))]
+    given = {"tables": tables, "figures": figures, "references": _references(config, tables), "results": found}
+    write_text(path, latex.environment().get_template("report.tex.j2").render(scale=config.scale_name, **given))
     return path
 
 

@@ -4,7 +4,6 @@ sweep.csv beside it holds the same numbers for each H, for `dvc plots`.
 """
 
 import csv
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, NotRequired
@@ -13,14 +12,17 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from rtm.config import Config, Experiment
+from rtm.config.base import Finite
 from rtm.core.errors import UserError
-from rtm.core.files import Finite, atomic, make_command, read_json, write_json
+from rtm.core.files import atomic, make_command, read_json, write_json
 from rtm.core.layout import Layout
 
 Summary = dict[str, Any]  # section: {metric: number}; "seeds": number of seeds
 Metrics = dict[str, Finite]
 COSTS = ("time_ms", "mapper_parameters", "generator_parameters")
 SPLITS = {"is_std": "is_splits_std"}  # the spread over splits; in a summary `is_std` is the spread over seeds
+NO_SPREAD = {*SPLITS, "kid_se", "fid_floor"}  # their spread over seeds says nothing
+Intervals = dict[str, tuple[Finite, Finite]]  # 95 %, by the metric's name
 
 
 class Measured(TypedDict):
@@ -31,6 +33,7 @@ class Measured(TypedDict):
     seed: int
     samples: Annotated[int, Field(gt=0)]
     metrics: dict[str, Metrics]  # by variant
+    intervals: NotRequired[dict[str, Intervals]]  # by variant
 
 
 class Foreign(TypedDict):
@@ -38,6 +41,8 @@ class Foreign(TypedDict):
 
     samples: Annotated[int, Field(gt=0)]
     metrics: Metrics
+    intervals: NotRequired[Intervals]
+    off_protocol: NotRequired[list[str]]  # of `rtm evaluate A B`, which no table shows
 
 
 class Latency(TypedDict):
@@ -55,17 +60,24 @@ def section_name(kind: str, variant: str) -> str:
 
 
 def summarise(config: Config, layout: Layout, name: str) -> Summary:
-    """Sections "<protocol>", "<protocol>_H8", "latency", "latency_H8"; `_std` with several seeds (ddof = 1)."""
+    """Sections "<protocol>", "<protocol>_H8", "latency", "latency_H8".
+
+    `_std` is the spread over several seeds (ddof = 1), `_sampling` half the 95 % interval of one seed, on average.
+    """
     experiment = config.experiment(name)
     summary: Summary = {"seeds": len(experiment.seeds)}
     for protocol in experiment.recipe.evaluation.protocols:
-        files = [_seed_metrics(layout, name, protocol, seed) for seed in experiment.seeds]
+        files = [seed_metrics(layout, name, protocol, seed) for seed in experiment.seeds]
         for variant in experiment.variants:
             path = layout.metrics(name, protocol, experiment.seeds[0])
-            if any(variant not in file for file in files):
+            if any(variant not in file["metrics"] for file in files):
                 again = make_command(path, "-f", gpus=experiment.recipe.resources.gpus > 0)
                 raise UserError(f"{path} or another seed lacks {variant}; make it again with `{again}`.")
-            summary[section_name(protocol, variant)] = _over_seeds([file[variant] for file in files], path)
+            section = _over_seeds([file["metrics"][variant] for file in files], path)
+            half = [half_widths(file.get("intervals", {}).get(variant, {})) for file in files]
+            shared = [metric for metric in half[0] if all(metric in each for each in half)]
+            section |= {f"{metric}_sampling": fmean(each[metric] for each in half) for metric in shared}
+            summary[section_name(protocol, variant)] = section
     return summary | _latency(layout, name)
 
 
@@ -86,24 +98,28 @@ def _sweep(experiment: Experiment, summary: Summary) -> list[list[Any]]:
     return [head, *([H, *(value for part in parts for value in part.values())] for H, parts in sections.items())]
 
 
-def _seed_metrics(layout: Layout, name: str, protocol: str, seed: int) -> Mapping[str, Mapping[str, float]]:
+def half_widths(intervals: Intervals) -> dict[str, float]:
+    return {metric: (high - low) / 2 for metric, (low, high) in intervals.items()}
+
+
+def seed_metrics(layout: Layout, name: str, protocol: str, seed: int) -> Measured:
     path = layout.metrics(name, protocol, seed)
     file: Measured = read_json(path, Measured)
     found = {"experiment": file["experiment"], "protocol": file["protocol"], "seed": file["seed"]}
     for key, expected in (("experiment", name), ("protocol", protocol), ("seed", seed)):
         if found[key] != expected:
             raise UserError(f"{path} is of {key} {found[key]!r}, not {expected!r}; delete it and make it again.")
-    return file["metrics"]
+    return file
 
 
-def _over_seeds(runs: list[Mapping[str, float]], path: Path) -> dict[str, float]:
+def _over_seeds(runs: list[Metrics], path: Path) -> dict[str, float]:
     if any(run.keys() != runs[0].keys() for run in runs):
         raise UserError(f"The seeds beside {path} hold different metrics; make them again with the same networks.")
     summary: dict[str, float] = {}
     for metric in runs[0]:
         values = [run[metric] for run in runs]
         summary[SPLITS.get(metric, metric)] = fmean(values)
-        if len(values) > 1 and metric not in SPLITS:
+        if len(values) > 1 and metric not in NO_SPREAD:
             summary[f"{metric}_std"] = stdev(values)
     return summary
 

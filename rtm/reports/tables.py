@@ -84,6 +84,7 @@ def to_frame(config: Config, sheet: Sheet) -> pd.DataFrame:
                 "metric": cell.part.metric,
                 "value": cell.value,
                 "std": cell.std,
+                "sampling": cell.sampling,
                 "shown": cell.text,
                 "mark": cell.mark,
                 "state": cell.state,
@@ -176,6 +177,7 @@ def _cell_lineage(config: Config, layout: Layout, sheet: Sheet, cell: Cell) -> d
         "shown": cell.text,
         "value": cell.value,
         "std": cell.std,
+        "sampling": cell.sampling,
     }
     if cell.measurable:
         own = {"experiment": part.experiment}

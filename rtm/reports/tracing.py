@@ -10,8 +10,8 @@ from typing_extensions import TypedDict
 from rtm.config import load
 from rtm.core.errors import UserError
 from rtm.core.files import digest, read_json
+from rtm.lineage.format import JSON
 from rtm.lineage.job import Job
-from rtm.lineage.receipts import JSON
 from rtm.reports.cells import Cell, Sheet, build
 from rtm.reports.chain import Chains, Link
 from rtm.reports.mathematics import plain

@@ -1,11 +1,13 @@
 """One training from an experiment: its images, networks and method, the lock, the checkpoint and the receipt."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rtm.config import Config, Experiment
+from rtm.config.architecture import FORMAT, VERSION
 from rtm.core import distributed
 from rtm.core.files import room
 from rtm.core.layout import Layout, saved_states
@@ -39,12 +41,14 @@ def train(config: Config, layout: Layout, experiment: Experiment, seed: int, job
             names = names_of(folder, recording.fingerprint)
             run = Run(build_method(setting), setting, folder, watch, check_owner, names)
             run.train()
-            described = _described(experiment, seed, recording.fingerprint, setting.images.sha256)
+            described = metadata_of(experiment, seed, recording.fingerprint, setting.images.sha256)
             check_owner()
             run.export(layout.checkpoint(experiment.name, seed), layout.curve(experiment.name, seed), described)
         book = book_of(folder)
         assert book is not None
+        parts = experiment.recipe.training.accumulate
         recording.facts |= book.facts() | ({"accepted": accepted} if accepted else {})
+        recording.facts |= {"accumulated": parts} if parts > 1 else {}
 
 
 def _last_save(folder: Path) -> int:
@@ -58,18 +62,20 @@ def setting_of(layout: Layout, experiment: Experiment, seed: int, device: torch.
 
 
 def weights_of(layout: Layout, experiment: Experiment) -> Path | None:
-    imle = experiment.recipe.imle
-    return layout.weights(NETWORKS.get(imle.perceptual, imle.perceptual)) if imle else None
+    space = experiment.recipe.imle and experiment.recipe.imle.perceptual
+    return layout.weights(NETWORKS.get(space, space)) if isinstance(space, str) else None
 
 
-def _described(experiment: Experiment, seed: int, fingerprint: str, data: str) -> dict[str, Any]:
-    """The description that goes into the metadata of a weights file."""
+def metadata_of(experiment: Experiment, seed: int, fingerprint: str, data: str) -> dict[str, Any]:
+    """The metadata of a weights file: all that `rtm.load` needs, and where it comes from."""
+    dataset = experiment.dataset.model_dump(include={"title", "licence", "citation", "class_names"}, mode="json")
     return {
+        "format": FORMAT,
+        "version": VERSION,
+        "architecture": asdict(experiment.architecture),
+        "dataset": {"name": experiment.dataset_name, "sha256": data, "count": experiment.dataset.count, **dataset},
         "experiment": experiment.name,
         "seed": seed,
         "run": fingerprint,
-        "data_sha256": data,
         "recipe": experiment.recipe.model_dump(mode="json"),
-        "mapper": experiment.mapper.model_dump(mode="json"),
-        "decoder": experiment.decoder and experiment.decoder.model_dump(mode="json"),
     }

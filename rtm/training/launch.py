@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing import SignalException
@@ -12,12 +13,15 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from rtm.config import Config, Experiment
 from rtm.core import distributed
+from rtm.core.errors import UserError
 from rtm.core.layout import Layout
+from rtm.data.parts import check_parts
 from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger
 from rtm.lineage.store import served
 from rtm.pipeline.devices import check_devices, choose
 from rtm.pipeline.graph import jobs
+from rtm.pipeline.loggers import check_installed
 from rtm.pipeline.runs import Stopped, book_of
 from rtm.pipeline.slurm import meeting_place, node_count, requeue
 from rtm.pipeline.unfinished import report_unfinished
@@ -25,8 +29,17 @@ from rtm.training.assembly import train
 from rtm.training.loop import STOPPED
 
 
-def train_experiment(config: Config, layout: Layout, experiment: Experiment, seed: int) -> None:
-    job, resources = jobs(config)[f"train/{experiment.name}/seed{seed}"], experiment.recipe.resources
+def train_experiment(
+    config: Config,
+    layout: Layout,
+    experiment: Experiment,
+    seed: int,
+    gpus: int | None = None,  # at most so many
+) -> None:
+    job, asked = jobs(config)[f"train/{experiment.name}/seed{seed}"], experiment.recipe.resources
+    if gpus is not None:
+        experiment = on_fewer(experiment, gpus)
+    resources = experiment.recipe.resources
     processes, is_part = resources.processes or resources.gpus, "RANK" in os.environ
     ledger = Ledger()
     if not is_part and ledger.fresh(job):  # Snakemake forces a job if it did not see its last attempt end
@@ -34,9 +47,18 @@ def train_experiment(config: Config, layout: Layout, experiment: Experiment, see
         return
     if not is_part and served(job):
         return
+    check_installed(experiment.recipe.training.loggers)
     use_gpus = check_devices(experiment.name, resources, job.outputs[0])
     if not is_part:
+        check_parts(config, layout, experiment)
         report_unfinished(ledger, job)
+        if resources.gpus < asked.gpus:
+            print(
+                f"{experiment.name} asks for {asked.gpus} {asked.gpu_model} GPUs for about {asked.hours:g} hours; on "
+                f"{resources.gpus} it takes about {resources.hours:g}. Each step adds up the gradients of "
+                f"{asked.gpus // resources.gpus} parts, so that results differ by rounding only.",
+                file=sys.stderr,
+            )
     if processes > 1 and not is_part:
         stopped = _launch(processes, layout.run(experiment.name, ledger.fingerprint(job)))
     else:
@@ -45,6 +67,20 @@ def train_experiment(config: Config, layout: Layout, experiment: Experiment, see
         if requeue():
             _wait_for_the_end()
         sys.exit(STOPPED)
+
+
+def on_fewer(experiment: Experiment, gpus: int) -> Experiment:
+    """The same training on at most so many GPUs. Each adds up the gradients of the parts that several would have had,
+    so the batch, its parts and the groups within them stay as they are."""
+    recipe, asked = experiment.recipe, experiment.recipe.resources
+    if not asked.gpus:
+        raise UserError(f"{experiment.name} trains on the CPU; leave --gpus out.")
+    if gpus < 1:
+        raise UserError(f"--gpus is {gpus}; give at least 1.")
+    given = asked.at_most(gpus)
+    parts = recipe.training.accumulate * asked.gpus // given.gpus
+    training = recipe.training.model_copy(update={"accumulate": parts})
+    return replace(experiment, recipe=recipe.model_copy(update={"training": training, "resources": given}))
 
 
 def _launch(processes: int, folder: Path) -> bool:

@@ -32,6 +32,7 @@ from rtm.core.randomness import seed_of
 from rtm.methods.base import Method, Setting
 from rtm.models.drawing import draw
 from rtm.models.layers import relative_change
+from rtm.pipeline.loggers import loggers
 from rtm.pipeline.runs import Stopped, listen, log_rows
 
 STOPPED = 75  # exit code of a run that saved itself before its walltime; start it again
@@ -90,7 +91,8 @@ class Run:
         listen(self._ask_to_stop)
         name = f"train {self.setting.experiment.name} seed {self.setting.seed}"
         leads = distributed.rank() == 0
-        with progress(name, self.total) if leads else _silent() as report:
+        logging = loggers(self.training.loggers if leads else (), self.folder, name, self.done)
+        with progress(name, self.total) if leads else _silent() as report, logging as show:
             began = time.monotonic() - self.seconds
             while self.done < self.total:
                 looks = (self.done + 1) % LOG_EVERY == 0 or self.done + 1 in (1, self.total)
@@ -105,10 +107,14 @@ class Run:
                     self.seconds = time.monotonic() - began
                     shown = self._checked(numbers)
                     if leads:
-                        append(self.folder / "log.jsonl", {"step": self.done, **self._pace(), **shown, **measured})
+                        row = {"step": self.done, **self._pace(), **shown, **measured}
+                        append(self.folder / "log.jsonl", row)
+                        show(self.done, row)
                         report(self.done, loss=shown["loss"])
                 if self.done % self.training.grid_every == 0 and leads:
-                    self._grid()
+                    grid = self._grid()
+                    print(f"{name}: samples of step {self.done:,} in {grid}", file=sys.stderr)
+                    show(self.done, {}, grid)
                 asked = looks and distributed.any_of(self.stop_asked, self.setting.device)
                 if asked or self.done % self.training.save_every == 0 or self.done == self.total:
                     self._checked(numbers)
@@ -241,14 +247,16 @@ class Run:
                 "Lower training.lr, or train in float32."
             )
 
-    def _grid(self, rows: int = 8) -> None:
+    def _grid(self, rows: int = 8) -> Path:
         experiment = self.setting.experiment
         index = torch.arange(rows * rows, device=self.setting.device)
-        pixels = draw(self.ema, experiment, seed_of("grid"), index).cpu()
+        pixels = draw(self.ema, experiment.architecture, seed_of("grid"), index).cpu()
         side = rows * experiment.dataset.resolution
         sheet = pixels.view(rows, rows, *pixels.shape[1:]).permute(0, 2, 1, 3, 4).reshape(side, side, 3)
-        with atomic(self.folder / f"grid_{self.done:09d}.png") as file:
+        path = self.folder / f"grid_{self.done:09d}.png"
+        with atomic(path) as file:
             Image.fromarray(sheet.numpy()).save(file, format="PNG")
+        return path
 
 
 def resident_bytes() -> int:

@@ -27,9 +27,10 @@ def selection(config: Config, layout: Layout, setting: Setting) -> Watch:
     protocol = config.params.protocols[gan.select_protocol]
     required = protocol.required(experiment.dataset_name)
     reference = layout.reference(experiment.dataset_name, gan.select_protocol)
+    built, batch = experiment.architecture, experiment.recipe.evaluation.batch
 
     def select(generator: nn.Module) -> dict[str, float]:
-        drawn = draw_many(generator, experiment, seed_of("selection"), required, setting.device)
+        drawn = draw_many(generator, built, seed_of("selection"), required, batch, setting.device)
         return {"fid": fid_of(drawn, reference, protocol, layout)}
 
     return Watch(gan.select_every, select, selects=True)
@@ -42,9 +43,10 @@ def looks(layout: Layout, setting: Setting) -> Watch:
     assert watching is not None
     chosen = permutation(seed_of("watch"), len(setting.images))[: watching.samples].sort().values.numpy()
     measured = curve_metrics(np.asarray(setting.images.pixels[chosen]), watching, layout)
+    built, batch = experiment.architecture, experiment.recipe.evaluation.batch
     every = -(-experiment.steps() // watching.looks)
 
     def measure(generator: nn.Module) -> dict[str, float]:
-        return measured(draw_many(generator, experiment, seed_of("selection"), watching.samples, setting.device))
+        return measured(draw_many(generator, built, seed_of("selection"), watching.samples, batch, setting.device))
 
     return Watch(every, measure, selects=False)

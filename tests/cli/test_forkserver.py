@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from support.workspace import copied, environment
 
+from rtm.cli import forkserver
 from rtm.cli.forkserver import running
+from rtm.core.files import write_text
 
 pytestmark = pytest.mark.slow(seconds=5)
 
@@ -36,7 +38,8 @@ def test_warm_and_cold_are_alike(folder: Path, warm: dict[str, str]) -> None:
         expected, got = rtm(folder, cold, *words), rtm(folder, warm, *words)
         assert (got.returncode, got.stdout, got.stderr) == (expected.returncode, expected.stdout, expected.stderr)
     assert rtm(folder / "rtm", warm, "schema").returncode == 0
-    assert "root of the repository" in rtm(folder / "rtm", warm, "doctor").stderr  # the caller's folder
+    assert rtm(folder / "rtm", warm, "doctor").stdout == rtm(folder, warm, "doctor").stdout  # also from below the root
+    assert "root of the repository" in rtm(folder.parent, warm, "doctor").stderr  # the caller's folder
     made = rtm(folder, {**warm, "OMP_NUM_THREADS": "1"}, "fetch", "digits", "--scale", "demo")
     assert made.returncode == 0 and (folder / "data/digits/images.npy").exists()
 
@@ -47,6 +50,13 @@ def test_changed_code_is_never_run_from_memory(folder: Path, warm: dict[str, str
     code.write_text(f"{before}\nraise SystemExit(41)\n")
     assert rtm(folder, warm, "schema").returncode == 41
     code.write_text(before)
+
+
+def test_every_file_that_a_fingerprint_may_hold_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forkserver, "PACKAGE", tmp_path)
+    for name in ("a.py", "web/page.html.j2", "__pycache__/a.pyc"):
+        write_text(tmp_path / name, "1")
+    assert set(forkserver._times()) == {str(tmp_path / name) for name in ("a.py", "web/page.html.j2")}
 
 
 def test_without_a_server_it_works_alone(folder: Path, tmp_path: Path) -> None:

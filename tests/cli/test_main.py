@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ VERBS = [
     "sample",
     "gallery",
     "evaluate",
+    "features",
     "latency",
     "summary",
     "table",
@@ -32,6 +34,8 @@ VERBS = [
     "status",
     "doctor",
     "demo",
+    "try",
+    "completion",
     "schema",
 ]
 
@@ -61,22 +65,35 @@ def test_every_verb_explains_itself(verb: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("train cifar10_rtm", "There is no experiment at scale paper named 'cifar10_rtm'; choose one of cifar10_imle"),
+        (
+            "train cifar10_rtm",
+            "There is no experiment at scale paper named 'cifar10_rtm'. Did you mean cifar10_imle_rtm",
+        ),
+        ("train digits_rtm", "digits_rtm is not at scale paper; add `--scale demo`."),
+        ("train digits_rtm --scale demo mapper.H=0", "mappers.digits_rtm.H: Input should be greater than 0 (got 0)"),
+        ("train digits_rtm --scale demo lr", "'lr' is no change; write key=value, for example mapper.H=4."),
+        (
+            "sample digits_rtm+mapper.H=3 --scale demo",
+            "variants/demo/checkpoints/digits_rtm+mapper.H=3/seed0.safetensors",
+        ),
+        ("train cifar10_imle_mlp --scale smoke", "get it with `rtm fetch cifar10 --scale smoke`"),
+        ("try --export cats", "There is no trial 'cats'"),
         ("train cifar10_imle_rtm --seed 5", "has no seed 5; choose one of 0"),
-        ("train cifar10_imle_rtm --scale tiny", "choose one of paper, demo, smoke"),
+        ("train cifar10_imle_rtm --scale tiny", "choose one of paper, demo, desk, smoke"),
         ("fetch imagenet", "There is no dataset or network named 'imagenet'"),
         ("reference digits best", "There is no protocol named 'best'"),
         ("evaluate digits_rtm --scale demo --protocol paper", "choose one of digits"),
-        ("evaluate x.npy --dataset faces --protocol digits", "There is no dataset named 'faces'"),
-        ("evaluate x.npy --dataset digits --protocol numbers", "There is no protocol named 'numbers'"),
+        ("evaluate x.npy cifar10", "x.npy is neither a file or folder here nor a name of params/"),
+        ("evaluate digits cifar10:valid --protocol numbers", "There is no protocol named 'numbers'"),
+        ("evaluate cifar10:valid", "cifar10 has the parts train and test, not 'valid'"),
+        ("evaluate digits --json results/cifar10_imle_rtm/paper/seed0.json", "which only its own stages write"),
         ("table tab_cifar", "There is no table at scale paper named 'tab_cifar'; choose one of tab_cifar10"),
         ("figure fig_x", "There is no figure"),
         ("lineage why reports/tab_cifar.tex", "Nothing makes reports/tab_cifar.tex; choose one of"),
         ("lineage accept train/cifar10_imle_rtm", "Say why the results stay the same"),
         ("lineage why train/digits_rtm", "Nothing makes train/digits_rtm; choose one of demo/train/digits_rtm"),
-        ("evaluate x.npy --dataset digits --protocol digits --held-out y.npy", "add --memorisation, or leave it out"),
-        ("evaluate digits_rtm --scale demo --protocol digits --bootstrap 9", "need --dataset (a training set); add it"),
-        ("fetch digits --source /nope", "digits is embedded at scale paper; leave --source out"),
+        ("evaluate x.npy digits --protocol digits --held-out y.npy", "add --memorisation, or leave it out"),
+        ("fetch digits --source /nope", "digits is made by code at scale paper; leave --source out"),
         ("fetch digit_classifier --source /nope", "is trained here on the digits; leave --source out"),
         ("gallery digits_rtm --scale demo --seed 1", "Figures show only seed 0 of digits_rtm"),
         ("demo --cores 0", "--cores is 0; give at least 1"),
@@ -93,6 +110,22 @@ def test_a_mistake_is_one_sentence(words: str, message: str) -> None:
 def test_a_scale_is_refused_where_it_would_change_nothing(words: str) -> None:
     answer = rtm(*words.split(), "--scale", "demo")
     assert answer.returncode == 2 and "unrecognized arguments: --scale" in answer.stderr
+
+
+def test_a_subfolder_is_as_good_as_the_root() -> None:
+    for words in ("status --scale demo", "lineage why ../reports/tab_cifar10.tex"):
+        answer = rtm(*words.split(), cwd=ROOT / "docs")
+        assert answer.returncode == 0 and answer.stdout == rtm(*words.replace("../", "").split()).stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_verbs_options_and_names(shell: str, tmp_path: Path) -> None:
+    script = rtm("completion", shell).stdout
+    for word in ("lineage", "memorisation", "digits_rtm_h1", "tab_halt_sweep", "fig_pairs_afhq_2", "studiogan"):
+        assert word in script
+    if shutil.which(shell):
+        (tmp_path / "script").write_text(script)
+        subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
 
 
 def test_an_unknown_benchmark_is_named() -> None:
@@ -125,15 +158,15 @@ def test_outside_the_repository_the_folder_is_named(tmp_path: Path) -> None:
 
 LAYERS = [  # module, modules that it must not import
     ("rtm", ["torch"]),
-    ("rtm.cli.main", ["torch", "snakemake", "dvc"]),
+    ("rtm.cli.main", ["torch", "snakemake", "dvc", "numpy", "PIL", "pandas"]),
     ("rtm.reports.tables", ["torch", "snakemake", "dvc"]),
     ("rtm.reports.figures", ["torch"]),
     ("rtm.reports.summary", ["torch"]),
     ("rtm.lineage.receipts", ["torch", "snakemake"]),
     ("rtm.reports.status", ["torch", "snakemake"]),
-    ("rtm.metrics.evaluate", ["rtm.training.loop", "rtm.methods.imle.method", "rtm.stylegan2"]),
+    ("rtm.metrics.evaluate", ["rtm.training.loop", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"]),
     ("rtm.training.loop", ["rtm.metrics", "rtm.reports", "rtm.methods.imle.method"]),
-    ("rtm.methods.imle.method", ["rtm.metrics", "rtm.stylegan2", "rtm.lineage.receipts"]),
+    ("rtm.methods.imle.method", ["rtm.metrics", "rtm.methods.stylegan2.method", "rtm.lineage.receipts"]),
     (
         "rtm.methods.stylegan2.method",
         ["rtm.metrics", "rtm.methods.imle.method", "rtm.models.decoders", "rtm.lineage.receipts"],
@@ -141,19 +174,43 @@ LAYERS = [  # module, modules that it must not import
 ]
 
 
+IMPORTING = """
+import os, sys
+from importlib import import_module
+from pathlib import Path
+
+folder, *modules = sys.argv[1:]
+for module in modules:
+    if module == "torch":
+        import torch
+    elif os.fork():
+        assert os.wait()[1] == 0, module
+    else:
+        import_module(module)
+        Path(folder, module).write_text(" ".join(sys.modules))
+        os._exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """What each module loads, in a process of its own; those that may load torch start with it, as it takes long."""
+    folder = tmp_path_factory.mktemp("imported")
+    without = [module for module, forbidden in LAYERS if "torch" in forbidden]
+    others = [module for module, forbidden in LAYERS if "torch" not in forbidden]
+    subprocess.run([sys.executable, "-c", IMPORTING, folder, *without, "torch", *others], check=True)
+    return {module: set((folder / module).read_text().split()) for module, _ in LAYERS}
+
+
 @pytest.mark.parametrize(("module", "forbidden"), LAYERS)
-def test_imports_keep_to_their_layer(module: str, forbidden: list[str]) -> None:
-    code = f"import sys, {module}; print(*sys.modules)"
-    loaded = set(
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    )
-    assert not loaded & set(forbidden)
+def test_imports_keep_to_their_layer(module: str, forbidden: list[str], imported: dict[str, set[str]]) -> None:
+    assert module in imported[module] and not imported[module] & set(forbidden)
 
 
 def test_the_doctor_names_what_to_do() -> None:
     answer = rtm("doctor")
     assert answer.returncode == 0
-    for subject in ("GPU", "weights", "data", "LaTeX", "SLURM", "DVC"):
+    for subject in ("GPU", "inception", "vgg16", "dinov2", "data", "LaTeX", "SLURM", "DVC"):
         assert subject in answer.stdout
 
 

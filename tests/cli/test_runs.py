@@ -13,7 +13,8 @@ from rtm.cli import runs as module
 from rtm.cli.runs import runs, states
 from rtm.core.files import write_json, write_text
 from rtm.lineage.job import Job
-from rtm.lineage.receipts import Ledger, run_folder
+from rtm.lineage.receipts import Ledger
+from rtm.lineage.recording import run_folder
 from rtm.lineage.store import SWITCH, kept
 from rtm.pipeline.graph import every_job
 from rtm.pipeline.runs import training

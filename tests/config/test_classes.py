@@ -9,12 +9,19 @@ from rtm.config.classes import built, imported, source_digest, source_of
 from rtm.core.errors import UserError
 
 MODULE = """
+from typing import Literal
+
 LARGEST = 7
 
 
 class Shape:
     def __init__(self, dim, sides, colour="red"):
         self.dim, self.sides, self.colour = dim, sides, colour
+
+
+class Typed:
+    def __init__(self, dim, sides: int = 3, size: float = 1, name: str | None = None, kind: Literal["a", "b"] = "a"):
+        pass
 
 
 class Coloured(Shape):
@@ -29,6 +36,7 @@ def test_a_class_is_built_from_what_is_given_and_its_options(tmp_path: Path, mon
     assert (shape.dim, shape.sides, shape.colour) == (3, 4, "red")
     coloured = built("own_shapes:Coloured", {"dim": 3}, {"sides": 4, "colour": "blue"})  # takes any option
     assert (coloured.dim, coloured.sides, coloured.colour) == (3, 4, "blue")
+    built("own_shapes:Typed", {"dim": 3}, {"sides": 4, "size": 2, "name": None, "kind": "b"})
     with pytest.raises(UserError, match="Coloured does not take dim; its options are sides"):
         built("own_shapes:Coloured", {"dim": 3}, {"sides": 4, "dim": 5})
 
@@ -37,6 +45,11 @@ def test_a_class_is_built_from_what_is_given_and_its_options(tmp_path: Path, mon
     ("name", "options", "message"),
     [
         ("own_shapes:Shape", {"sides": 4, "color": "blue"}, "does not take color; its options are sides, colour."),
+        ("own_shapes:Typed", {"sides": "4"}, "own_shapes:Typed takes sides: int, not '4'; correct it in params/."),
+        ("own_shapes:Typed", {"sides": True}, "takes sides: int, not True"),
+        ("own_shapes:Typed", {"size": "large"}, "takes size: float, not 'large'"),
+        ("own_shapes:Typed", {"name": 3}, r"takes name: str \| None, not 3"),
+        ("own_shapes:Typed", {"kind": "c"}, r"takes kind: .*Literal\['a', 'b'\], not 'c'"),
         ("own_shapes:Shape", {"sides": 4, "dim": 5}, "does not take dim; its options are sides, colour."),
         ("own_shapes:Shape", {}, "needs sides; its options are sides, colour."),
         ("own_shapes:Sharp", {}, "The module own_shapes has no Sharp; correct 'own_shapes:Sharp' in params/."),
@@ -44,7 +57,7 @@ def test_a_class_is_built_from_what_is_given_and_its_options(tmp_path: Path, mon
         ("own_shapes.flat:Shape", {}, "There is no module own_shapes.flat"),
         ("__main__:Shape", {}, "There is no module __main__"),
         ("sys:exit", {}, "There is no module sys"),
-        ("own_shapes:LARGEST", {}, "own_shapes:LARGEST is not a class; name one in params/."),
+        ("own_shapes:LARGEST", {}, "own_shapes:LARGEST is neither a class nor a function; name one in params/."),
     ],
 )
 def test_a_class_that_does_not_fit_is_one_sentence(

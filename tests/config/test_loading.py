@@ -3,14 +3,17 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from support import PARAMS
 
 from rtm.config import load, schema
+from rtm.config.experiments import DecoderConfig
+from rtm.config.reading import parsed
 from rtm.core.errors import UserError
 
-SCALES = ["paper", "demo", "smoke"]
+SCALES = ["paper", "demo", "desk", "smoke"]
 
 
 @pytest.fixture
@@ -22,6 +25,37 @@ def params(tmp_path: Path) -> Path:
 def test_every_scale_loads(scale: str) -> None:
     config = load(scale, PARAMS)
     assert config.experiments and config.tables
+
+
+@pytest.mark.parametrize("text", ["4e-3", "4E-3", "+4e-3", "0.4e-2", "4.e-3", ".4e-2", "40e-4"])
+def test_a_power_of_ten_is_a_number(params: Path, text: str) -> None:
+    """YAML 1.1 takes most of these for texts."""
+    recipes = params / "recipes.yaml"
+    recipes.write_text(recipes.read_text().replace("lr: 2.0e-4", f"lr: {text}", 1))
+    assert load("paper", params).experiments["cifar10_imle_mlp"].recipe.training.lr == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize("text", ["4e", "e3", "1e1234", "12e5a", "_1e3"])
+def test_what_only_looks_like_a_power_of_ten_is_a_text(text: str) -> None:
+    assert parsed(text) == text
+
+
+@pytest.mark.parametrize(
+    ("scale", "kind", "name", "message"),
+    [
+        ("paper", "experiments", "cifar10_rtm", "Did you mean cifar10_imle_rtm, "),
+        ("paper", "experiments", "digits_rtm", "digits_rtm is not at scale paper; add `--scale demo`."),
+        ("demo", "tables", "tab_cifar10", "add `--scale paper` or `--scale smoke`."),
+        ("paper", "figures", "fig_digits_samples", "add `--scale demo`."),
+        ("demo", "tables", "tab_digit", "named 'tab_digit'; choose one of tab_digits, "),  # few: all of them
+    ],
+)
+def test_an_unknown_name_is_answered_with_what_helps(
+    scale: str, kind: Literal["experiments", "tables", "figures"], name: str, message: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        load(scale, PARAMS).pick(kind, name)
+    assert message in str(error.value)
 
 
 def test_smoke_is_the_paper_made_small() -> None:
@@ -38,17 +72,25 @@ MISTAKES = [  # file, text, replacement, parts of the message
     ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, tokens: 3}", ["rtm.mapper", "3 tokens x width 128", "1024"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, width: 100}", ["dim 1024", "width 100"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, Hs: 3}", ["mappers.rtm_8_2.Hs", "unknown key 'Hs'", "one of H, L"]),
-    ("mappers.yaml", "kind: rtm, H: 8, L: 2}", "kind: rtx, H: 8, L: 2}", ["'rtx'", "'mlp', 'rtm'"]),
+    (
+        "mappers.yaml",
+        "kind: rtm, H: 8, L: 2}",
+        "kind: rtx, H: 8, L: 2}",
+        ["no kind 'rtx'; did you mean rtm,"],
+    ),
     ("decoders.yaml", "block: residual", "block: residuel", ["decoders.fewshot.block", "'residual' or 'convnext'"]),
     ("decoders.yaml", "8: 6, 16: 6, 32: 6}", "8: 6, 32: 6}", ["decoders.cifar10", "32 follows 8"]),
     ("decoders.yaml", "16: 6, 32: 6}", "16: 6, 32: 0}", ["decoders.cifar10.blocks.32", "greater than 0"]),
     ("decoders.yaml", "16: 6, 32: 6}", "16: 6, 32: 6}\n    widths: {64: 8}", ["[64], which have no blocks"]),
-    ("recipes.yaml", "lr: 2.0e-4", "lr: 2e-4", ["recipes.yaml: recipes.cifar10_imle.training.lr", "valid number"]),
+    ("recipes.yaml", "lr: 2.0e-4", "lr: 2e", ["recipes.yaml: recipes.cifar10_imle.training.lr", "valid number"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: -1.0", ["training.lr", "greater than 0"]),
     ("recipes.yaml", "pool: 10.0", "poll: 10.0", ["imle.poll", "choose one of adaptive, chunk, epsilon"]),
     ("recipes.yaml", "epsilon: 0.", "epsilon: -0.", ["imle.epsilon", "greater than or equal to 0"]),
     ("recipes.yaml", "refresh: 2, ", "refresh: 2, stagger: 3, ", ["imle.stagger", "boolean"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, learnable_init: true}", ["learnable_init needs gradient_steps: 8"]),
+    ("datasets.yaml", "kind: subset\n      of: cifar10", "kind: subset", ["cifar10_horse100", "kind subset needs of"]),
+    ("datasets.yaml", "      of: cifar10", "      of: cifar11", ["cifar10_horse100.of", "there is no 'cifar11'"]),
+    ("datasets.yaml", "label: 7\n", "label: 10\n", ["cifar10_horse100", "a label below its classes"]),
     ("recipes.yaml", "epochs: 6000", "epochs: 6000\n      steps: 3", ["exactly one of epochs and steps"]),
     ("recipes.yaml", "decoder: cifar10", "decoder: fewshot", ["ends at 256 px", "32 px"]),
     (
@@ -93,11 +135,11 @@ MISTAKES = [  # file, text, replacement, parts of the message
     ("protocols.yaml", "splits: 10", "splits: 500000", ["protocol paper has 500000 splits"]),
     ("protocols.yaml", "default: 1797}", "digits: 1797}", ["protocols.digits", "needs a default"]),
     ("protocols.yaml", "digits500: digits_rest", "digits500: digits_left", ["'digits_left'", "not a dataset"]),
-    ("datasets.yaml", "resize: bilinear", "resize: bilinear\n      first: 3", ["only kind digits can have first"]),
+    ("datasets.yaml", "resize: bilinear", "resize: bilinear\n      first: 3", ["digits and subset can have first"]),
     ("decoders.yaml", "{1: 1, 4: 3, 8: 6, 16: 6, 32: 6}", "{}", ["cifar10.blocks", "at least 1"]),
     ("mappers.yaml", "mappers:", "- mappers:", ["mappers.yaml: write names with their values"]),
     ("scales.yaml", "  demo:\n", "  demo:\n  other:\n", ["scales.yaml: scales.demo", "got None"]),
-    ("scales.yaml", "experiments: demo", "experiments: dmeo", ["scales.demo.experiments", "'experiments' or 'demo'"]),
+    ("scales.yaml", "experiments: demo", "experiments: dmeo", ["scales.demo.experiments", "'demo' or 'desk'"]),
     ("scales.yaml", "root: demo", "root: demo\n    overrides:", ["scales.demo.overrides", "got None"]),
     ("scales.yaml", "      recipes:", "      recipse:", ["no section 'recipse'", "recipes"]),
     ("scales.yaml", '"*_imle*":', '"*_iml":', ["smoke.overrides.recipes.*_iml: no name matches", "digits_imle"]),
@@ -139,7 +181,7 @@ def test_a_mistake_is_named(params: Path, file: str, text: str, replacement: str
 
 
 def test_an_unknown_scale_and_a_missing_folder_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="choose one of paper, demo, smoke"):
+    with pytest.raises(UserError, match="choose one of paper, demo, desk, smoke"):
         load("huge", PARAMS)
     with pytest.raises(UserError, match="root of the repository"):
         load("paper", tmp_path / "params")
@@ -192,6 +234,7 @@ def test_the_decoders_are_the_papers(
     name: str, resolution: int, block: str, width: int, stages: int, blocks: int
 ) -> None:
     decoder = load("paper", PARAMS).params.decoders[name]
+    assert isinstance(decoder, DecoderConfig)
     assert (decoder.resolution, decoder.block, decoder.width) == (resolution, block, width)
     assert (len(decoder.blocks), sum(decoder.blocks.values())) == (stages, blocks)
 
@@ -205,4 +248,7 @@ def test_the_mappers_have_the_papers_numbers_of_parameters() -> None:
     mappers = load("paper", PARAMS).params.mappers
     expected = {"style_mlp2": 525_312, "style_mlp16": 4_202_496, "style_mlp32": 8_404_992, "rtm_16_1": 657_600}
     with torch.device("meta"):
-        assert {name: parameters(build_mapper(mappers[name], 512)) for name in expected} == expected
+        assert {
+            name: parameters(build_mapper({"kind": mappers[name].kind, **mappers[name].options()}, 512))
+            for name in expected
+        } == expected

@@ -21,7 +21,7 @@ def test_training_and_sampling_follow_the_recipe(tf32: bool, tmp_path: Path, mon
     assert torch.backends.cudnn.allow_tf32 is tf32
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not tf32)
     save_file(method.generator.state_dict(), tmp_path / "w.safetensors")
-    load_generator(chosen, tmp_path / "w.safetensors", torch.device("cpu"))
+    load_generator(chosen.architecture, tmp_path / "w.safetensors", torch.device("cpu"))
     assert torch.backends.cudnn.allow_tf32 is tf32
     assert torch.get_float32_matmul_precision() == "highest"
 

@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from rtm.data.datasets import Images, to_unit
+from rtm.core.pixels import to_unit
+from rtm.data.datasets import Images
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 

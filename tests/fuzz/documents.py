@@ -7,8 +7,8 @@ from random import Random
 
 from fuzz import fuzzer
 
+from rtm.page.html import rich
 from rtm.reports import latex
-from rtm.reports.html import rich
 from rtm.reports.mathematics import COMMANDS, plain
 
 PIECES = (

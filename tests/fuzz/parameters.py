@@ -13,7 +13,7 @@ from support import PARAMS
 from rtm.config import load
 from rtm.core.errors import UserError
 
-SCALES = ("paper", "demo", "smoke")
+SCALES = ("paper", "demo", "desk", "smoke")
 ODD = (
     *("-1", "0", "1.0", "-1.0e+30", "1.0e+300", ".inf", ".nan", "1e400", "null", "true", "yes", "''", "[]", "{}"),
     *(

@@ -22,15 +22,15 @@ from rtm.config import Config, Experiment, load
 from rtm.core.errors import UserError
 from rtm.core.files import checkpoint_metadata, reading
 from rtm.core.layout import Layout
-from rtm.lineage.receipts import read_receipt
-from rtm.metrics.evaluate import ImageSet, _samples
+from rtm.lineage.format import read_receipt
+from rtm.metrics.evaluate import ImageSet, samples_of
 from rtm.metrics.features import FeatureSet
 from rtm.metrics.sampling import write_samples
 from rtm.models.drawing import load_generator
+from rtm.page.panels import panels, read_curve
 from rtm.reports.cells import build
 from rtm.reports.mosaics import read_gallery, samples, slerp
 from rtm.reports.notes import notes
-from rtm.reports.panels import panels, read_curve
 from rtm.reports.plots import _logs
 from rtm.reports.tables import to_lineage, to_tex
 
@@ -164,7 +164,7 @@ def checkpoint_files(rng: Random, folder: Path) -> None:
     path = folder / "w.safetensors"
     path.write_bytes(damaged(rng, weights()[0].read_bytes()))
     chosen = chosen_experiment()
-    named(path, lambda: load_generator(chosen, path, torch.device("cpu")))
+    named(path, lambda: load_generator(chosen.architecture, path, torch.device("cpu")))
     with reading(path, "train it again"):
         checkpoint_metadata(path)
 
@@ -176,4 +176,4 @@ def sample_files(rng: Random, folder: Path) -> None:
     shutil.copytree(weights()[1], layout.samples(chosen.name, 0))
     path = layout.samples(chosen.name, 0) / "native.npy"
     path.write_bytes(damaged(rng, path.read_bytes()))
-    named(path, lambda: _samples(layout, chosen, 0, "native", 1))
+    named(path, lambda: samples_of(layout, chosen, 0, "native", 1))

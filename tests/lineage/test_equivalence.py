@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
+from rtm.lineage.definitions import Graph
 from rtm.lineage.equivalence import Comparison, Line, aligned, smallest
-from rtm.lineage.fingerprint import Code, Graph
+from rtm.lineage.fingerprint import Code
 
 BASE = {
     "a": "from rtm.b import middle\n\n\ndef main(x):\n    return middle(x) + 1\n",

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from rtm.config.loading import PARAMS
-from rtm.lineage import fingerprint
+from rtm.lineage import content
 from rtm.lineage.fingerprint import LEFT_OUT, PACKAGE, Code, Key
 from rtm.lineage.job import Job, Stage
 from rtm.pipeline.graph import every_job
@@ -249,7 +249,7 @@ def rename_locals(function: ast.FunctionDef) -> int:
     parts = list(ast.walk(function))
     if any(isinstance(part, ast.Global | ast.Nonlocal | ast.Import | ast.ImportFrom | ast.ClassDef) for part in parts):
         return 0
-    if any(isinstance(part, ast.Name) and part.id in fingerprint._SEES_LOCALS for part in parts):
+    if any(isinstance(part, ast.Name) and part.id in content.SEES_LOCALS for part in parts):
         return 0
     kept = {part.arg for part in parts if isinstance(part, ast.arg)}
     kept |= {part.name for part in parts if isinstance(part, ast.FunctionDef)}

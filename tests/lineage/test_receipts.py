@@ -15,11 +15,11 @@ from safetensors.numpy import save_file
 from rtm.cli.lineage import accept, check, tell, why
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
-from rtm.lineage import equivalence, fingerprint
-from rtm.lineage import receipts as lineage
+from rtm.lineage import equivalence, fingerprint, hashes
 from rtm.lineage.fingerprint import present
 from rtm.lineage.job import Job, Keeper, Stage, Subject
-from rtm.lineage.receipts import Ledger, State, recorded
+from rtm.lineage.receipts import Ledger, State
+from rtm.lineage.recording import recorded
 from rtm.pipeline.graph import LIGHT
 
 ENTRY = "rtm.first:main"
@@ -193,7 +193,7 @@ def test_changed_outputs_are_named() -> None:
 
 
 def test_hashes_that_cannot_be_saved_fail_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lineage, "HASHES", Path("in_the_way/md5.json"))
+    monkeypatch.setattr(hashes, "HASHES", Path("in_the_way/md5.json"))
     Path("in_the_way").touch()
     make(job("train"))
     assert state(job("train")) is State.FRESH

@@ -194,7 +194,7 @@ def test_little_is_left_out() -> None:
     assert set(LEFT_OUT) == {
         *("rtm.cli", "rtm.config", "rtm.lineage", "rtm.pipeline"),
         *("rtm.core.errors", "rtm.core.files", "rtm.core.layout", "rtm.core.progress"),
-        *("rtm.data.download", "rtm.data.fetch", "rtm.reports.terminal"),
+        *("rtm.data.download", "rtm.data.fetch", "rtm.data.parts", "rtm.reports.terminal"),
         *("rtm.methods.registry", "rtm.models.registry"),
         "rtm.training.launch",
     }

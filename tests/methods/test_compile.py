@@ -1,5 +1,6 @@
 """Compiled training is eager training: same losses, no graph break, nothing compiled anew after the first round."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ def match_alike(eager: Method, compiled: Method, monkeypatch: pytest.MonkeyPatch
 
         monkeypatch.setattr(eager.matching, "round", remembered)
         monkeypatch.setattr(compiled.matching, "round", checked)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Processes that compile into one folder at the same time may read each other's unfinished files."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ class Constant(Method):
         super().__init__(setting)
         self.level, self.decay = level, decay
         torch.manual_seed(self.seed("weights"))
-        self.generator = build_generator(setting.experiment).to(setting.device)
+        self.generator = build_generator(setting.experiment.architecture).to(setting.device)
         self.networks = nn.ModuleDict({"generator": self.generator})
         optimizer = torch.optim.Adam(self.generator.parameters(), self.training.lr, self.training.betas)
         self.optimizers = {"generator": optimizer}

@@ -12,20 +12,15 @@ from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import save_file
 
-from rtm.config import Config, load
 from rtm.config.experiments import Protocol
 from rtm.core.errors import UserError
-from rtm.core.files import write_json
+from rtm.core.files import digest_of_all
 from rtm.core.layout import Layout
-from rtm.metrics import evaluate, foreign, frechet_distance, inception_score, prdc
-from rtm.metrics.evaluate import ImageSet, check_count, features_of, load_extractors, measure, write_reference
+from rtm.metrics import evaluate, frechet_distance, inception_score, kernel_distance, prdc
+from rtm.metrics.evaluate import ImageSet, check_count, features_of, load_extractors, measure
 from rtm.metrics.features import Extractor, Features, FeatureSet
-from rtm.metrics.foreign import evaluate_images
-from rtm.metrics.images import load_images
-from rtm.metrics.memorisation import distances_of_others, memorisation
-from rtm.metrics.prdc import membership
-from rtm.metrics.uncertainty import bootstrap, intervals
-from rtm.models.digits import DigitClassifier
+from rtm.metrics.fid import Statistics, frechet_floor
+from rtm.metrics.images import Chosen, load_images, some_of
 
 Pixels = NDArray[np.uint8]
 
@@ -58,6 +53,32 @@ def test_a_folder_an_array_and_an_archive_hold_the_same_images(tmp_path: Path) -
         np.testing.assert_array_equal(loaded[4:7], images[4:7])
 
 
+def test_links_are_followed_and_no_folder_counts_twice(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "folder", pixels(3))
+    elsewhere = write_folder(tmp_path / "elsewhere", pixels(4, seed=1))
+    (folder / "linked").symlink_to(elsewhere)
+    (elsewhere / "round").symlink_to(folder)
+    (folder / "same").symlink_to(elsewhere)
+    images = load_images(folder)
+    assert len(images) == 7
+    np.testing.assert_array_equal(images[3:7], pixels(4, seed=1))
+    assert digest_of_all(folder) != digest_of_all(write_folder(tmp_path / "alone", pixels(3)))
+
+
+def test_a_subset_is_random_and_known_by_its_content(tmp_path: Path) -> None:
+    images = pixels(60)
+    first, again, other = some_of(60, 20, 0), some_of(60, 20, 0), some_of(60, 20, 1)
+    np.testing.assert_array_equal(first, again)
+    assert len(set(first)) == 20 and list(first) == sorted(first) and set(first) not in (set(other), set(range(20)))
+    np.testing.assert_array_equal(some_of(60, 60, 1), np.arange(60))
+    folder = load_images(write_folder(tmp_path / "folder", images))
+    kinds = [Chosen(images, first), Chosen(folder, first), Chosen(images[first], np.arange(20))]
+    for chosen in kinds:
+        np.testing.assert_array_equal(chosen[5:9], images[first[5:9]])
+    assert len({chosen.sha256 for chosen in kinds}) == 1
+    assert Chosen(images, other).sha256 != kinds[0].sha256 != Chosen(images, first[::-1].copy()).sha256
+
+
 def test_a_bad_image_is_named(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "folder", pixels(3))
     for name, image in {
@@ -67,11 +88,12 @@ def test_a_bad_image_is_named(tmp_path: Path) -> None:
     }.items():
         image.save(folder / f"{name}.png")
         with pytest.raises(UserError, match=rf"{name}\.png is .*(RGB|9 x 8 px)"):
-            load_images(folder)
+            Chosen(load_images(folder), np.arange(4))
         (folder / f"{name}.png").unlink()
     (folder / "text.png").write_text("no image at all")
     with pytest.raises(UserError, match=r"text\.png cannot be read as an image"):
-        load_images(folder)
+        Chosen(load_images(folder), np.arange(4))
+    assert len(Chosen(load_images(folder), np.arange(3))) == 3  # only what is measured is looked at
 
 
 @pytest.mark.parametrize(
@@ -142,13 +164,19 @@ PROTOCOL = Protocol(
 
 def test_a_protocol_uses_the_features_it_names() -> None:
     fake, real = seen(80, 0), seen(120, 1)
-    found = measure(fake, real, PROTOCOL).metrics
+    measured = measure(fake, real, PROTOCOL)
     assert fake.quality.logits is not None
     score = inception_score(fake.quality.logits, 2)
     expected = {"fid": frechet_distance(real.quality.features, fake.quality.features)}
     expected |= {"is": score[0], "is_std": score[1]}
+    expected |= dict(zip(("kid", "kid_se"), kernel_distance(real.quality.features, fake.quality.features), strict=True))
+    expected["fid_floor"], sizes = frechet_floor(Statistics.of(real.quality.features), 80)
     expected |= prdc(real.coverage.features, fake.coverage.features[:50], k=3)
-    assert found == pytest.approx(expected, abs=1e-6)
+    assert measured.metrics == pytest.approx(expected, abs=1e-6)
+    assert measured.floor == sizes == (60, 60)
+    assert set(measured.intervals) == {"fid", "kid", "is", "precision", "recall", "density", "coverage"}
+    for name, (low, high) in measured.intervals.items():
+        assert low <= measured.metrics[name] <= high
 
 
 def test_the_digit_classifier_says_how_many_digits_can_be_read() -> None:
@@ -220,120 +248,3 @@ def test_a_reference_comes_back_as_it_was_written(tmp_path: Path) -> None:
         save()
         with pytest.raises(UserError, match=r"protocol\.safetensors is damaged .* `rtm reference digits protocol`"):
             ImageSet.load(path)
-
-
-@pytest.fixture
-def demo(tmp_path: Path) -> tuple[Config, Layout, Pixels]:
-    """The protocol of the digits with a random network and a training set of 200 images."""
-    config, layout, images = load("demo"), Layout(tmp_path, tmp_path), pixels(200)
-    torch.manual_seed(0)
-    layout.weights("digit_classifier").parent.mkdir()
-    save_file(DigitClassifier().state_dict(), layout.weights("digit_classifier"))
-    layout.images("digits").parent.mkdir(parents=True)
-    np.save(layout.images("digits"), images)
-    write_json(layout.images("digits").with_name("meta.json"), {"sha256": "made up"})
-    protocol = config.params.protocols["digits"]
-    config.params.protocols["digits"] = protocol.model_copy(update={"samples": {"default": 150}})
-    write_reference(config, layout, "digits", "digits")
-    return config, layout, images
-
-
-def test_images_from_elsewhere_are_measured_like_our_own(demo: tuple[Config, Layout, Pixels], tmp_path: Path) -> None:
-    config, layout, images = demo
-    folder = write_folder(tmp_path / "samples", images[:150])
-    result = evaluate_images(config, layout, folder, "digits", "digits", resamples=40, memorised=True)
-    assert result["metrics"]["precision"] == 1 and result["samples"] == result["found"] == 150
-    assert result["memorisation"]["copied"] == 1
-    for name, (low, high) in result["intervals"].items():
-        assert low <= result["metrics"][name] <= high
-    np.save(tmp_path / "new.npy", pixels(150, seed=1))
-    new = evaluate_images(config, layout, tmp_path / "new.npy", "digits", "digits", memorised=True)
-    assert new["memorisation"]["copied"] < 0.2 and "intervals" not in new
-
-
-def test_more_images_than_are_measured_give_a_warning(
-    demo: tuple[Config, Layout, Pixels], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config, layout, images = demo
-    np.save(tmp_path / "many.npy", images[:160])
-    result = evaluate_images(config, layout, tmp_path / "many.npy", "digits", "digits")
-    assert (result["found"], result["samples"]) == (160, 150)
-    assert "many.npy holds 160 images; only the first 150 are measured" in capsys.readouterr().err
-
-
-@pytest.fixture
-def nothing_extracted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise AssertionError("extracted before everything was checked")
-
-    monkeypatch.setattr(foreign, "features_of", fail)
-
-
-@pytest.mark.usefixtures("nothing_extracted")
-@pytest.mark.parametrize("resize", ["none", "tf1"])
-def test_images_of_another_size_are_refused(demo: tuple[Config, Layout, Pixels], tmp_path: Path, resize: str) -> None:
-    config, layout, images = demo
-    config.params.protocols["digits"] = config.params.protocols["digits"].model_copy(update={"resize": resize})
-    np.save(tmp_path / "large.npy", images.repeat(4, axis=1).repeat(2, axis=2))
-    np.save(tmp_path / "right.npy", images)
-    for path, held_out in (("large.npy", None), ("right.npy", tmp_path / "large.npy")):
-        with pytest.raises(UserError, match=r"large\.npy holds images of 16 x 32 px, the dataset of 8 x 8"):
-            evaluate_images(config, layout, tmp_path / path, "digits", "digits", memorised=True, held_out=held_out)
-
-
-@pytest.mark.usefixtures("nothing_extracted")
-def test_what_will_be_refused_is_refused_before_anything_is_extracted(
-    demo: tuple[Config, Layout, Pixels], tmp_path: Path
-) -> None:
-    config, layout, images = demo
-    np.save(tmp_path / "few.npy", images[:149])
-    with pytest.raises(UserError, match="asks for 150 samples and there are 149"):
-        evaluate_images(config, layout, tmp_path / "few.npy", "digits", "digits")
-    np.save(tmp_path / "enough.npy", images)
-    with pytest.raises(UserError, match="Held-out images are in the training set"):
-        held_out = tmp_path / "enough.npy"
-        evaluate_images(config, layout, held_out, "digits", "digits", memorised=True, held_out=held_out)
-
-
-@pytest.mark.parametrize("resamples", [-3, 1, 39])
-def test_too_few_resamples_are_refused(demo: tuple[Config, Layout, Pixels], tmp_path: Path, resamples: int) -> None:
-    config, layout, images = demo
-    np.save(tmp_path / "images.npy", images)
-    with pytest.raises(UserError, match=f"from {resamples} resamples are too rough; ask for 40 or more"):
-        evaluate_images(config, layout, tmp_path / "images.npy", "digits", "digits", resamples)
-
-
-def test_held_out_images_are_the_measure_of_copying() -> None:
-    rng = np.random.default_rng(0)
-    train, held_out, fresh = (rng.normal(size=(500, 8)).astype(np.float32) for _ in range(3))
-    copies, others = train[:300] + np.float32(1e-3), distances_of_others(train, held_out)
-    assert memorisation(copies, train, others)["copied"] == 1
-    assert memorisation(fresh, train, others)["copied"] < 0.05
-    assert memorisation(fresh, train, distances_of_others(train))["copied"] < 0.05
-    half = memorisation(np.concatenate([copies, fresh[:300]]), train, others)
-    assert half["copied"] == pytest.approx(0.5, abs=0.03)
-    assert half["nearest_other"] == memorisation(fresh, train, others)["nearest_other"]
-    with pytest.raises(UserError, match="Held-out images are in the training set"):
-        distances_of_others(train, np.concatenate([held_out, train[:20] * np.float32(1 + 1e-7)]))
-    with pytest.raises(UserError, match="Training images are there twice"):
-        distances_of_others(np.concatenate([train, train[:20]]))
-
-
-def test_bootstrap_of_a_mean_has_its_known_width() -> None:
-    values = np.random.default_rng(0).normal(size=400)
-    low, high = bootstrap(values.mean(), lambda index: float(values[index].mean()), 400, 2000)
-    assert high - low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
-    assert low < values.mean() < high
-
-
-def test_intervals_cover_every_metric_and_narrow_with_more_images() -> None:
-    widths = []
-    for count in (60, 600):
-        fake, real = seen(count, 3), seen(count, 4)
-        members = membership(real.coverage.features, fake.coverage.features, k=3)
-        metrics = measure(fake, real, PROTOCOL.model_copy(update={"pr_samples": None})).metrics
-        found = intervals(metrics, fake.quality, real.statistics, members, 2, 50)
-        assert set(found) == {"fid", "is", "precision", "recall", "density", "coverage"}
-        assert all(low <= metrics[name] <= high for name, (low, high) in found.items())
-        widths.append({name: high - low for name, (low, high) in found.items()})
-    assert all(widths[1][name] < widths[0][name] for name in ("fid", "is", "precision", "density"))

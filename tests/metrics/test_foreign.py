@@ -1,6 +1,5 @@
 """Images that others generated: measured like ours, shown as theirs, with a chain."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,18 @@ from rtm.cli import main as cli
 from rtm.cli.lineage import lineage
 from rtm.config import Config, load
 from rtm.core.errors import UserError
-from rtm.core.files import digest_of_all, read_json
+from rtm.core.files import digest_of_all, read_json, write_json
 from rtm.core.layout import Layout
 from rtm.data.prepare import prepare
 from rtm.lineage.job import Job
-from rtm.lineage.receipts import recorded
+from rtm.lineage.recording import recorded
 from rtm.metrics.evaluate import write_reference
 from rtm.metrics.foreign import write_foreign
 from rtm.models.digits import DigitClassifier
+from rtm.page.html import write_page
 from rtm.pipeline.graph import jobs
 from rtm.reports import latex
 from rtm.reports.cells import build
-from rtm.reports.html import write_page
 from rtm.reports.tables import render_table
 
 NAME = "others_digits"
@@ -101,7 +100,7 @@ def test_they_are_measured_and_marked_and_have_a_chain(capsys: pytest.CaptureFix
     ("damaged", "message"),
     [
         ("features/digits/digits.safetensors", "features/digits/digits.safetensors is not the recorded one"),
-        ("weights/digit_classifier.safetensors", "fetch/digit_classifier is changed"),
+        ("weights/digit_classifier.safetensors", "digit_classifier.safetensors is not the recorded one"),
     ],
 )
 def test_a_damaged_reference_measures_nothing(
@@ -109,13 +108,41 @@ def test_a_damaged_reference_measures_nothing(
 ) -> None:
     config = load("demo")
     measured(config, config.layout)
-    monkeypatch.setattr("sys.argv", ["rtm", "evaluate", "others.npy", "--dataset=digits", "--protocol=digits"])
+    monkeypatch.setattr("sys.argv", ["rtm", "evaluate", NAME, "--scale=demo", "--protocol=digits"])
     cli.main()
-    assert json.loads(capsys.readouterr().out)["samples"] == 1797
+    assert read_json(config.layout.foreign(NAME, "digits"))["samples"] == 1797
     save_file({name: tensor[:9] for name, tensor in load_file(damaged).items()}, damaged)
     with pytest.raises(SystemExit):
         cli.main()
     assert message in capsys.readouterr().err
+
+
+def test_any_images_are_measured_from_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load("demo")
+    measured(config, config.layout)
+    words = "rtm evaluate others.npy digits --scale demo --protocol digits --samples 300 --json out.json"
+    monkeypatch.setattr("sys.argv", words.split())
+    cli.main()
+    shown, found = capsys.readouterr().out, read_json("out.json")
+    assert "off protocol: 300 images instead of 1,797" in shown and f"{found['metrics']['fid']:.3f}" in shown
+    assert (found["samples"], found["images"]["found"], found["subset_seed"]) == (300, 1797, 0)
+    weights = digest_of_all(config.layout.weights("digit_classifier"))
+    assert found["provenance"]["weights"] == {"digit_classifier": weights}
+    assert found["provenance"]["environment"]["torch"] and len(found["reference"]["sha256"]) == 64
+    monkeypatch.setattr("sys.argv", f"{words} --json demo/results/{NAME}/digits.json".split())
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "which only its own stages write" in capsys.readouterr().err
+
+
+def test_numbers_off_protocol_fill_no_table() -> None:
+    config = load("demo")
+    marked = {"samples": 9, "metrics": {"fid": 1.0}, "off_protocol": ["9 images instead of 1,797"]}
+    write_json(config.layout.foreign(NAME, "digits"), marked)
+    with pytest.raises(UserError, match=r"digits\.json is off protocol \(9 images .*`rtm evaluate others_digits --pro"):
+        build(config, config.layout, "tab_digits")
 
 
 def test_what_is_not_measured_is_a_gap(workspace: Path) -> None:

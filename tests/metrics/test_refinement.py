@@ -93,7 +93,7 @@ def prepared(folder: Path, sweep: tuple[int | Halting, ...], name: str) -> tuple
     torch.manual_seed(1)
     checkpoint = layout.checkpoint(name, 0)
     checkpoint.parent.mkdir(parents=True)
-    save_file(build_generator(chosen).state_dict(), checkpoint)
+    save_file(build_generator(chosen.architecture).state_dict(), checkpoint)
     write_samples(chosen, checkpoint, layout.samples(name, 0), 0)
     return chosen, layout
 
@@ -123,11 +123,11 @@ def test_the_stage_records_it_for_recursive_mappers_alone(tmp_path: Path, monkey
         chosen, layout = prepared(Path("smoke"), (3, Halting(tolerance=0.5, max=6)) if recursive else (), name)
         write_metrics(config, layout, chosen, "paper", 0)
         written = json.loads(layout.metrics(name, "paper", 0).read_text())
-        told = {"steps", "z_change", "z_tail", "w_change", "flips", "feature_change", "rounding", "rounding_tail"}
+        of_depth = {"steps", "z_change", "z_tail", "w_change", "flips", "feature_change", "rounding", "rounding_tail"}
         if not recursive:
-            assert "refinement" not in written and not told & written["metrics"]["native"].keys()
+            assert "refinement" not in written and not of_depth & written["metrics"]["native"].keys()
             continue
-        assert all(told < metrics.keys() for metrics in written["metrics"].values())
+        assert all(of_depth < metrics.keys() for metrics in written["metrics"].values())
         assert written["metrics"]["H3"]["steps"] == 3
         assert written["metrics"]["halt_0_5_6"]["steps"] == written["metrics"]["halt_0_5_6_shuffled"]["steps"]
         median = written["refinement"]["z"]["median"]

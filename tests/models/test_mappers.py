@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import rtm
 from rtm import RTM, MLPMapper
 from rtm.core.errors import UserError
-from rtm.models.layers import compile_part, parameters, relative_change
+from rtm.models.layers import Linear, compile_part, parameters, relative_change
 
 Weights = Mapping[str, Tensor]
 
@@ -272,9 +272,24 @@ def test_lr_mul_scales_an_adam_step_of_rtm_and_nothing_else() -> None:
         optimiser.step()
         return before, mapper.project.effective().detach() - weight
 
-    (w, moved), (w_slow, moved_slow) = step(1.0), step(0.01)
+    (w, moved), (w_slow, moved_slow) = step(0.1), step(0.01)
     torch.testing.assert_close(w, w_slow, rtol=1e-3, atol=1e-4)  # weights are drawn in float32
-    torch.testing.assert_close(moved * 0.01 / math.sqrt(24), moved_slow)  # and equalised: by the fan-in, too
+    torch.testing.assert_close(moved * 0.1, moved_slow)
+    torch.testing.assert_close(moved.abs().mean().item(), 0.01 * 0.1 / math.sqrt(24), rtol=0.01, atol=0)  # equalised
+
+
+@pytest.mark.parametrize("block", ["mixer", "attention"])
+def test_with_a_multiplier_all_applications_of_the_block_add_what_one_would(
+    block: Literal["mixer", "attention"],
+) -> None:
+    def branches(lr_mul: float) -> list[Tensor]:
+        torch.manual_seed(0)
+        mapper = RTM(24, 4, 8, 3, 1, block, lr_mul=lr_mul)
+        layers = {name: part for name, part in mapper.named_modules() if isinstance(part, Linear)}
+        return [part.effective() for name, part in layers.items() if name.endswith((".down", ".out"))]
+
+    for plain, damped in zip(branches(1.0), branches(0.01), strict=True):
+        torch.testing.assert_close(damped, plain / math.sqrt(3 * 2))
 
 
 @pytest.mark.parametrize(

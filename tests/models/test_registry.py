@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 
 class ResidualMLP(nn.Module):
-    def __init__(self, dim, in_dim, depth, slope=0.1):
+    def __init__(self, dim, in_dim, depth, slope: float = 0.1):
         super().__init__()
         self.first = nn.Linear(in_dim, dim)
         self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(depth))
@@ -35,6 +35,10 @@ EXPERIMENTS = {
     "own_imle": {"recipe": "fewshot_imle", "dataset": "shells", "mapper": "residual"},
     "own_stylegan2": {"recipe": "cifar10_stylegan2", "mapper": "residual"},  # with labels: in_dim is 2 * dim
 }
+
+
+def test_a_dot_may_stand_for_the_colon(tmp_path: Path) -> None:
+    assert config(tmp_path, kind="own_mappers.ResidualMLP").experiments["own_imle"].mapper.kind == KIND
 
 
 def config(folder: Path, **options: object) -> Config:
@@ -79,5 +83,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         smoke_workspace.run(tmp_path, config(tmp_path, depht=3).experiments["own_imle"])
     with pytest.raises(UserError, match="There is no module mapers for 'mapers:ResidualMLP'; correct it"):
         jobs(config(tmp_path, kind="mapers:ResidualMLP"))
-    with pytest.raises(UserError, match="kind must be one of 'mlp', 'rtm', or a class of your own"):
-        config(tmp_path, kind="ResidualMLP")
+    with pytest.raises(UserError, match=r"there is no kind 'resmlp'; did you mean mlp or rtm, or a class of your own"):
+        config(tmp_path, kind="resmlp")
+    with pytest.raises(UserError, match=f"{KIND} takes slope: float, not 'steep'; correct it in params/"):
+        smoke_workspace.run(tmp_path, config(tmp_path, slope="steep").experiments["own_imle"])

@@ -1,14 +1,18 @@
 """GPUs count only if they can be used, and what is wrong with the others is said in a sentence."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from support import ROOT
 
 from rtm.cli import doctor
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.pipeline import devices
+from rtm.pipeline.snakemake import Plan
 
 ASKED = Resources(gpus=4, cpus=32, mem_gb=128, hours=8)
 
@@ -37,9 +41,33 @@ def test_usable_gpus_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices.usable_gpus() == 4 and devices.unusable() is None
     assert devices.check_devices("x", ASKED, Path("t")) is True
     assert doctor._gpu().advice.startswith("4 x H100, torch ")
+    either = Resources(gpus=0, any_device=True, cpus=1, mem_gb=3, hours=1)
+    assert devices.check_devices("x", either, Path("t")) is True
+    assert devices.check_devices("x", either.model_copy(update={"any_device": False}), Path("t")) is False
+    machine(monkeypatch, 0, usable=False)
+    assert devices.check_devices("x", either, Path("t")) is False
     machine(monkeypatch, 2, usable=True)
     with pytest.raises(UserError, match="this machine has 2; submit it with `snakemake --profile slurm t`"):
         devices.check_devices("x", ASKED, Path("t"))
+    with pytest.raises(UserError, match=r"or train it here for longer \(`rtm train ... --gpus 2`, .*gpus=2`\)"):
+        devices.check_devices("x", ASKED, Path("t"))
+    assert devices.check_devices("x", ASKED.at_most(2), Path("t")) is True
+
+
+def test_snakemake_keeps_trainings_within_the_gpus_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--config gpus=2`: half of a training's four for twice its hours, and nothing else for one that asks for one."""
+    monkeypatch.chdir(ROOT)
+    workflow = SimpleNamespace(is_main_process=True, executor_plugin=None)
+    given, asked = (Plan(workflow, lambda path: path, site) for site in ({"gpus": "2"}, {}))
+
+    def of(plan: Plan, experiment: str) -> tuple[object, ...]:
+        wildcards: Any = SimpleNamespace(root="", experiment=experiment, seed=0)
+        compute = plan.compute("train")
+        return compute["gpu"](wildcards), compute["runtime"](wildcards), plan.fewer("train")(wildcards)
+
+    assert of(asked, "cifar10_imle_rtm") == (4, 140 * 60, "")
+    assert of(given, "cifar10_imle_rtm") == (2, 280 * 60, "--gpus 2")
+    assert of(given, "shells_imle_rtm") == of(asked, "shells_imle_rtm") == (1, 17 * 60, "")
 
 
 @pytest.mark.parametrize(

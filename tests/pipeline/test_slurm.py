@@ -1,5 +1,6 @@
 """Commands sent to SLURM, and the handling of its answers."""
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -132,12 +133,14 @@ AWAY = "sbatch: error: Batch job submission failed: Unable to contact slurm cont
 
 
 def test_a_submission_is_repeated_while_the_controller_is_away(
-    programs: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    programs: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(submit, "PAUSE", 0.01)
     programs(sbatch=f"echo >> asked; [ $(wc -l < asked) -lt 3 ] || exec echo 17\necho '{AWAY}' >&2; exit 1", squeue=":")
-    assert submit.submit(WORDS) == 0
+    (tmp_path / "shown").touch()
+    assert submit.submit(WORDS, str(tmp_path / "shown")) == 0
     assert capfd.readouterr().out == "17\n"
+    assert (tmp_path / "shown").read_text() == 2 * "SLURM's controller does not answer; the submission is repeated.\n"
     programs(sbatch="echo 'sbatch: error: invalid partition' >&2; exit 3")
     assert submit.submit(WORDS) == 3
     monkeypatch.setattr(submit, "PATIENCE", 0.0)
@@ -154,7 +157,8 @@ def test_a_job_that_was_submitted_after_all_is_not_submitted_twice(
         "\t".join([number, "PENDING", "rule_train", "train.x.0", f"{time:%Y-%m-%dT%H:%M:%S}", "None", str(tmp_path)])
         for number, time in (("8", before), ("9", now))
     )
-    programs(sbatch=f"echo >> asked; echo '{AWAY}' >&2; exit 1", squeue=f"cat <<END\n{rows}\nEND")
+    late = "echo >> looked; [ $(wc -l < looked) -lt 2 ] && exit 0"  # the controller takes it in after its first answer
+    programs(sbatch=f"echo >> asked; echo '{AWAY}' >&2; exit 1", squeue=f"{late}\ncat <<END\n{rows}\nEND")
     assert submit.submit(WORDS) == 0
     assert capfd.readouterr().out == "9\n" and (tmp_path / "asked").read_text() == "\n"
 
@@ -176,16 +180,16 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     class Reporting:
         def report_job_error(self, info: Any, msg: str, **_: Any) -> None:
-            told.append(msg)
+            messages.append(msg)
 
-    told: list[str] = []
+    messages: list[str] = []
     made = SimpleNamespace(
         get_min_job_age=iter([None, 300, None]).__next__,
         get_submit_command=lambda job, params, **_: f"sbatch --parsable --job-name {params['run_uuid']} -t 5000",
         query_job_status_squeue=lambda run: f"squeue --states=all --name {run}",
         query_job_status_sacct=lambda run: f"sacct --endtime now --name {run}",
         Executor=Reporting,
-        told=told,
+        messages=messages,
     )
     monkeypatch.setitem(sys.modules, "snakemake_executor_plugin_slurm", made)
     return made
@@ -204,14 +208,41 @@ def test_the_executor_is_completed(plugin: Any, programs: Callable[..., None]) -
     group = Submitted(groupid="measure_x_seed0", jobs=[one], resources={"mem_mb": 4000})
     params = {"run_uuid": "abc", "comment_str": "rule_train"}
     call = plugin.get_submit_command(one, params)
-    assert "-m rtm.pipeline.submit --parsable --job-name train.x.0 -t 5000" in call and "sbatch" not in call
+    submit = f"-m rtm.pipeline.submit /proc/{os.getpid()}/fd/2 --parsable --job-name train.x.0 -t 5000"
+    assert submit in call and "sbatch" not in call
     assert "-t 1440" in plugin.get_submit_command(group, params)
     plugin.Executor().report_job_error(SimpleNamespace(job=one, external_jobid="7"), msg="SLURM-job '7' failed. ")
-    assert plugin.told == [
+    assert plugin.messages == [
         "SLURM-job '7' failed. SLURM says: JobState OUT_OF_MEMORY, Reason OutOfMemory, ExitCode 0:125, NodeList node. "
         "It ran out of its 4000 MB; a next attempt asks for twice as much, up to the node's."
     ]
     assert executor.exhausted == {slurm.comment("train", "", "x", "0"): 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "is_memory"),
+    [
+        ("slurmstepd-node: error: StepId=1.batch exceeded memory limit (151937024 > 104857600), being killed", True),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the tasks have been OOM Killed.",
+            True,
+        ),
+        ("srun: error: node: task 0: Out Of Memory", True),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", False),
+        ("srun: error: node: task 0: Exited with exit code 1", False),
+    ],
+)
+def test_a_node_may_tell_of_memory_where_the_state_does_not(
+    plugin: Any, programs: Callable[..., None], tmp_path: Path, line: str, is_memory: bool
+) -> None:
+    """As where cgroups are not used, and where a step of the job was ended and not the job."""
+    programs(scontrol="echo 'JobId=7 JobState=FAILED Reason=NonZeroExitCode'")
+    executor = Executor(walltime=1440)
+    job = Submitted(rule=SimpleNamespace(name="train"), wildcards=["", "x", "0"], resources={"mem_mb": 4000})
+    (tmp_path / "7.log").write_text(f"some output\n{line}\nmore\n")
+    logs = [str(tmp_path / "7.log"), None, str(tmp_path / "absent.log")]
+    plugin.Executor().report_job_error(SimpleNamespace(job=job, external_jobid="7"), msg="failed. ", aux_logs=logs)
+    assert ("It ran out of its 4000 MB" in plugin.messages[0]) == is_memory == bool(executor.exhausted)
 
 
 def test_memory_grows_up_to_the_largest_node_with_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

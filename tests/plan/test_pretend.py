@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.rehearsals import apart, observed
 
-pytestmark = pytest.mark.slow(seconds=30)
+pytestmark = pytest.mark.slow(seconds=2)
 
 FLOPS = {  # forward; backward has as much again for each of two inputs
     "linear": 2 * 5 * 7 * 11,

@@ -9,6 +9,7 @@ from support.rehearsals import apart, compiled_kernels, memory_of_a_step, small
 from torch.profiler import ProfilerActivity, profile
 
 from rtm.config import Experiment, load
+from rtm.config.experiments import DecoderConfig
 from rtm.methods.base import Setting
 from rtm.methods.registry import build_method
 from rtm.plan.estimate import OVERHEAD, Plan
@@ -39,7 +40,7 @@ def plans() -> dict[str, Plan]:
     return {plan.experiment.name: plan for plan in planned}
 
 
-@pytest.mark.slow(seconds=150)
+@pytest.mark.slow(seconds=12)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_step_neither_waits_nor_falls_into_float64(name: str, plans: dict[str, Plan]) -> None:
     """Devices that mix raise an error, so a plan is the proof that they do not."""
@@ -50,7 +51,7 @@ def test_a_step_neither_waits_nor_falls_into_float64(name: str, plans: dict[str,
         assert places <= {*EXACT, *UNIFORM}
 
 
-@pytest.mark.slow(seconds=150)
+@pytest.mark.slow(seconds=12)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_recipe_fits(name: str, plans: dict[str, Plan]) -> None:
     assert plans[name].peak + OVERHEAD < plans[name].device.memory_gib * GIB
@@ -87,7 +88,7 @@ def measured_rise(experiment: Experiment, folder: Path) -> int:
     return most
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.slow(seconds=15)
 @pytest.mark.parametrize("name", ["cifar10_imle_rtm", "obama_imle_attention", "cifar10_stylegan2_ada_mlp"])
 def test_memory_is_that_of_a_real_step(name: str, tmp_path: Path) -> None:
     experiment = small(name)
@@ -104,7 +105,7 @@ def test_compiled_kernels_are_valid_on_an_h100(name: str, tmp_path: Path, monkey
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
     experiment = load("paper", PARAMS).experiments[name]
-    assert experiment.decoder and experiment.recipe.training.compile
+    assert isinstance(experiment.decoder, DecoderConfig) and experiment.recipe.training.compile
     decoder = experiment.decoder.model_copy(update={"blocks": dict.fromkeys(experiment.decoder.blocks, 1)})
     names = apart(tmp_path, compiled_kernels, replace(experiment, decoder=decoder), 4)
     fused = " ".join(names)

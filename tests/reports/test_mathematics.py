@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rtm.core.errors import UserError
-from rtm.reports.html import rich
+from rtm.page.html import rich
 from rtm.reports.latex import escape
 from rtm.reports.mathematics import plain
 from rtm.reports.pdf import compile_pdf

@@ -53,6 +53,13 @@ def test_the_spread_over_splits_is_not_taken_for_that_over_seeds(layout: Layout)
     assert digits["is_std"] == pytest.approx(np.std([6.4, 8.0, 9.6], ddof=1))
 
 
+def test_half_the_interval_of_one_seed_is_beside_the_spread_over_seeds(layout: Layout) -> None:
+    digits = read_json(layout.summary("digits_rtm"))["digits"]
+    assert digits["fid_sampling"] == pytest.approx(np.mean([0.1 * 56, 0.1 * 70, 0.1 * 84]))
+    assert digits["kid_se"] == pytest.approx(0.0001) and "kid_std" in digits
+    assert not {"kid_se_std", "fid_floor_std", "fid_floor_sampling"} & digits.keys()
+
+
 def test_one_seed_has_no_deviation(tmp_path: Path) -> None:
     config, layout = load("paper", PARAMS), Layout(tmp_path, tmp_path)
     fake_results.write_results(config, layout, "shells_imle_rtm", {"rs_imle": {"fid": 24.48}})

@@ -19,11 +19,11 @@ from rtm.config.reports import Table
 from rtm.core.errors import UserError
 from rtm.core.files import read_json, write_json
 from rtm.core.layout import Layout
+from rtm.page.html import reported
 from rtm.reports import latex
 from rtm.reports.cells import Cell, Line, build
 from rtm.reports.chain import Chains
 from rtm.reports.figures import render_figure
-from rtm.reports.html import reported
 from rtm.reports.notes import notes
 from rtm.reports.pdf import compile_pdf, write_report
 from rtm.reports.summary import write_summary
@@ -135,6 +135,24 @@ def test_the_demo_tables_say_what_features_they_use(demo: Layout) -> None:
         render_table(DEMO, demo, name)
         assert "digit classifier" in demo.table(name).read_text()
         assert "Mean $\\pm$ standard deviation over 3 seeds" in demo.table(name).read_text()
+
+
+def test_notes_say_what_other_samples_would_change_and_what_real_images_score(demo: Layout, reproduced: Layout) -> None:
+    found = notes(DEMO, demo, build(DEMO, demo, "tab_digits"))
+    moved = next(note for note in found if note.startswith("With other samples of the same model (95 %): "))
+    assert "precision ± 0.080," in moved and "FID ± 9.7 to 10.0." in moved
+    assert "FID of real images against other real images: digits500 0.6 (5 against 6 images)." in found
+    one_seed = "\n".join(notes(PAPER, reproduced, build(PAPER, reproduced, "tab_fid")))
+    assert "(95 %): FID ± " in one_seed and "obama 0.5 (5 against 6 images), grumpy_cat 0.5" in one_seed
+    assert "other samples" not in "".join(notes(PAPER, Layout(demo.root, demo.root), build(PAPER, demo, "tab_fid")))
+
+
+def test_kid_is_shown_in_thousandths(tmp_path: Path) -> None:
+    desk, layout = load("desk"), Layout(tmp_path, tmp_path)
+    fake_results.write_results(desk, layout, "desk_mlp8", {}, spread=0.1)
+    cell = cell_of(desk, layout, "tab_desk", "desk_mlp8", "kid")
+    assert cell.value == pytest.approx(0.005)
+    assert (cell.text, cell.spread) == ("5.0", "0.5")
 
 
 def test_several_seeds_give_mean_and_deviation(demo: Layout) -> None:

@@ -11,10 +11,10 @@ from rtm.config import load
 from rtm.core.errors import UserError
 from rtm.core.files import read_json, write_json, write_text
 from rtm.lineage.job import Job
-from rtm.lineage.receipts import recorded
+from rtm.lineage.recording import recorded
+from rtm.page.html import write_page
 from rtm.pipeline.graph import jobs
 from rtm.reports.figures import render_figure
-from rtm.reports.html import write_page
 from rtm.reports.tables import render_table
 
 TABLE, ROW = "demo/reports/tab_digits_halt_sweep.tex", "H8"

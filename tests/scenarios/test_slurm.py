@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir
 from pathlib import Path
@@ -95,7 +97,7 @@ class Training(Site):
         scales = copied(folder) / "params/scales.yaml"
         content = yaml.safe_load(scales.read_text())
         content["scales"]["smoke"]["overrides"]["recipes"]["fewshot_imle"] = {
-            "training": {"epochs": STEPS // 6, "save_every": 10_000},
+            "training": {"epochs": STEPS // 6, "save_every": 10_000, "grid_every": 10_000},
             "resources": {"processes": 2},
         }
         scales.write_text(yaml.safe_dump(content, sort_keys=False))
@@ -229,21 +231,35 @@ def test_an_impossible_request_is_refused(tmp_path: Path, slurm: Cluster) -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--default-resources", "slurm_partition=nowhere"], "SLURM has no partition nowhere; set slurm_partition"),
+        (
+            ["--default-resources", "slurm_partition=closed", "slurm_account=mine"],
+            "SLURM refuses slurm_partition closed with slurm_account mine: allocation failure: Invalid account",
+        ),
         (["--config", "walltime=5000"], "asks for 5000 minutes, and partition main allows 1440; set walltime=1440"),
     ],
 )
-def test_what_the_site_cannot_do_is_refused(tmp_path: Path, slurm: Cluster, options: list[str], told: str) -> None:
+def test_what_the_site_cannot_do_is_refused(tmp_path: Path, slurm: Cluster, options: list[str], message: str) -> None:
     site = Site(copied(tmp_path), slurm)
     assert site.end_of(site.submit("reports/tab_cifar10.tex", options=options)) == 1
-    assert told in site.output() and "submitted" not in site.output()
+    assert message in site.output() and "submitted" not in site.output()
+    assert not (tmp_path / "data").exists()
+
+
+def test_without_a_controller_nothing_is_fetched(tmp_path: Path, slurm: Cluster) -> None:
+    """The commands of SLURM are here, and nothing answers them."""
+    site = Site(copied(tmp_path), slurm)
+    with slurm.without_controller():
+        assert site.end_of(site.submit("reports/tab_cifar10.tex")) == 1
+    assert "SLURM does not answer (`sinfo` lists no partition)" in site.output() and "File " not in site.output()
     assert not (tmp_path / "data").exists()
 
 
 def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: Cluster) -> None:
-    """With jobs that only stand in: each rule's GPUs, and a job that may not be put back into the queue."""
+    """With jobs that only stand in: each rule's GPUs, a controller that is frozen when the first job is submitted, a
+    node that ends a job for its memory, and a job that may not be put back into the queue."""
     finished = Repository.create(tmp_path / "finished")
     finished.run("rtm", "everything")
     finished.commit("everything")
@@ -251,7 +267,10 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
     for folder in ("data", "weights", "features", "checkpoints"):
         shutil.copytree(finished.folder / folder, clone.folder / folder)
     clone.change("experiments", lambda entries: entries["cifar10_imle_rtm"].update(mapper="rtm_16_2"))
-    (clone.folder / "stop").touch()
+    clone.change("recipes", lambda entries: entries["cifar10_imle"]["resources"].update(mem_gb=1))
+    for mark in ("hungry", "stop"):
+        (clone.folder / mark).touch()
+    slurm.freeze(seconds=13)
     clone.environment = client(clone.environment, slurm)
     output = clone.run("snakemake", "--profile", "slurm", *QUICK, "reports/tab_cifar10.tex")
     assert clone.ran() == [
@@ -260,8 +279,14 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
         "sample/cifar10_imle_rtm/seed0",
         "summary/cifar10_imle_rtm",
         "table/tab_cifar10",
-        *["train/cifar10_imle_rtm/seed0"] * 2,  # stopped once
+        *["train/cifar10_imle_rtm/seed0"] * 3,  # without memory once, stopped once
     ], output
+    assert output.count("SLURM's controller does not answer; the submission is repeated.") == 1
+    assert output.count("It ran out of its 1000 MB; a next attempt asks for twice as much, up to the node's.") == 1
+    rows = slurm.ask("squeue", "--states=all", "--noheader", "--format=%i %j %m").splitlines()
+    names = [row.split()[1:] for row in sorted(rows, key=lambda row: int(row.split()[0]))][-4:]
+    assert names[:3] == [["train.cifar10_imle_rtm.0", memory] for memory in ("1000M", "2000M", "2000M")]
+    assert output.count("submitted with SLURM jobid") == 4  # the frozen controller got no job twice
     stages = ["train/cifar10_imle_rtm/seed0", "evaluate/cifar10_imle_rtm/paper/seed0", "latency/cifar10_imle_rtm"]
     stages += ["summary/cifar10_imle_rtm", "table/tab_cifar10"]
     receipts = {stage: json.loads((clone.folder / f"lineage/{stage}.json").read_text())["made"] for stage in stages}
@@ -270,6 +295,14 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
     assert receipts[stages[0]]["gpus"] == "0,1,2,3"  # four H100s and their cores, from params/recipes.yaml
     assert "threads: 32" in output
     assert clone.planned("reports/tab_cifar10.tex") == []
+
+
+def test_few_jobs_are_submitted(tmp_path: Path) -> None:
+    """By Snakemake's own plan of the smoke scale: a training for itself, what is measured of it as one."""
+    plan = run(copied(tmp_path), "snakemake", "--profile", "slurm", "-n", "smoke")
+    groups = Counter(re.findall(r"Group job ([a-z]+)", plan))
+    trainings, parts = (len(re.findall(rule, plan, re.M)) for rule in ("^rule train:", "^    rule "))
+    assert (trainings, groups, parts) == (40, {"measure": 40, "reference": 6}, 179)
 
 
 def test_the_command_of_the_readme(readme: tuple[Site, subprocess.Popen[bytes]]) -> None:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from rtm.config import Config
 from rtm.config.experiments import Recursive
+from rtm.config.reports import SHARES
 from rtm.core.files import write_json, write_text
 from rtm.core.layout import Layout
 from rtm.reports.summary import write_summary
@@ -18,7 +19,8 @@ def write_results(config: Config, layout: Layout, name: str, sections: Sections,
     """`sections` as in a summary: what is given is measured, the rest is 0.5; `spread` makes the seeds differ."""
     experiment = config.experiment(name)
     offsets = np.linspace(-spread, spread, len(experiment.seeds)) if len(experiment.seeds) > 1 else [0.0]
-    default = dict.fromkeys(("fid", "is", "is_std", "precision", "recall", "density", "coverage", "sure"), 0.5)
+    default = dict.fromkeys(("fid", "fid_floor", "is", "is_std", *SHARES, "density"), 0.5)
+    default |= {"kid": 0.005, "kid_se": 0.0001}
     recursive = isinstance(experiment.mapper, Recursive)
     if recursive:
         moved = ("z_change", "z_tail", "w_change", "flips", "feature_change")
@@ -27,12 +29,15 @@ def write_results(config: Config, layout: Layout, name: str, sections: Sections,
     refinement = {"refinement": {"z": curve, "w": curve}} if recursive else {}
     for protocol in experiment.recipe.evaluation.protocols:
         for seed, offset in zip(experiment.seeds, offsets, strict=True):
-            metrics = {}
+            metrics, intervals = {}, {}
             for variant in experiment.variants:
                 section = protocol if variant == "native" else f"{protocol}_{variant}"
                 given = default | dict(sections.get(section, {}))
                 metrics[variant] = {metric: value * (1 + float(offset)) for metric, value in given.items()}
-            file = {"experiment": name, "protocol": protocol, "seed": seed, "samples": 10, "metrics": metrics}
+                seen = {metric: metrics[variant][metric] for metric in ("fid", "kid", "is", *SHARES, "density")}
+                intervals[variant] = {metric: (0.9 * value, 1.1 * value) for metric, value in seen.items()}
+            file: dict[str, object] = {"experiment": name, "protocol": protocol, "seed": seed, "samples": 10}
+            file |= {"floor": (5, 6), "metrics": metrics, "intervals": intervals}
             file |= refinement | {"provenance": {"checkpoint": f"{name}-{seed}"}}
             write_json(layout.metrics(name, protocol, seed), file)
     swept = experiment.variants[1:]

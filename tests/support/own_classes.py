@@ -29,3 +29,8 @@ def load_with(folder: Path, **sections: dict[str, Any]) -> Config:
         content[section] |= entries
         (params / f"{section}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     return load("smoke", params)
+
+
+def forget(module: str) -> None:
+    """Have the next import run the module again."""
+    sys.modules.pop(module, None)

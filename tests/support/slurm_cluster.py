@@ -13,6 +13,15 @@ from pathlib import Path
 
 from support.waiting import tail, wait_for
 
+# after `Cluster.freeze`, the first submission finds a controller that is alive and answers nothing for a while
+SBATCH = """\
+if read number seconds 2>/dev/null < {folder}/freeze; then
+    rm {folder}/freeze
+    kill -STOP $number
+    (sleep $seconds; kill -CONT $number) > /dev/null 2>&1 &
+fi
+exec {real} "$@\"
+"""
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 SEARCHED = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 GPUS = 8
@@ -35,7 +44,9 @@ SlurmdLogFile={folder}/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill,NoShared
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
@@ -49,6 +60,7 @@ BatchStartTimeout=60
 JobRequeue=1
 NodeName=node NodeHostname={host} NodeAddr=127.0.0.1 CPUs=64 RealMemory=500000 Gres=gpu:h100:{gpus} State=UNKNOWN
 PartitionName=main Nodes=node Default=YES MaxTime=1440 DefaultTime=10 State=UP
+PartitionName=closed Nodes=node AllowAccounts=nobody State=UP
 """
 
 
@@ -101,6 +113,10 @@ class Cluster:
             self._start("slurmctld", "-D")
             self._until(lambda: "up" in self.ask("scontrol", "ping").lower())
 
+    def freeze(self, seconds: int) -> None:
+        """At the next submission, which times out after ten seconds."""
+        (self.folder / "freeze").write_text(f"{self.daemons['slurmctld'].pid} {seconds}\n")
+
     def ask(self, *command: str) -> str:
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=60)
         return done.stdout.strip()
@@ -151,6 +167,7 @@ def _configured(folder: Path) -> dict[str, str]:
     (folder / "slurm.conf").write_text(SETTINGS.format(**values))
     lines = dict.fromkeys(("srun", "scontrol"), 'exec {real} "$@"')
     lines["squeue"] = '{real} "$@" || {{ echo "$@" >> {folder}/unanswered; exit 1; }}'
+    lines["sbatch"] = SBATCH
     for name, line in lines.items():  # the step inside a job is started without SLURM_CONF
         program = folder / "bin" / name
         call = line.format(real=shutil.which(name, path=SEARCHED), folder=folder)

@@ -10,7 +10,7 @@ from support import PARAMS
 from rtm.config import Config, Experiment, load
 from rtm.data.datasets import Images
 from rtm.data.prepare import prepare
-from rtm.lineage.receipts import recorded
+from rtm.lineage.recording import recorded
 from rtm.methods.base import Setting
 from rtm.methods.registry import build_method
 from rtm.models.digits import DigitClassifier

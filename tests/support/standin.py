@@ -12,13 +12,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
-from support import ROOT, TESTS
+from support import ROOT, TESTS, snakemake_server
 
 REAL = ("core", "config", "lineage", "pipeline")  # rooms, and modules of others
 REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "cli/runs", "cli/store"]
@@ -39,14 +40,14 @@ STUBS = {  # module: what its code stands on, and the functions that the pipelin
     "metrics/gallery": ("", ["write_gallery"]),
     "models/digits": ("", ["train_digit_classifier"]),
     "data/datasets": ("", ["Images"]),
-    "data/prepare": ("", ["prepare"]),
+    "data/prepare": ("", ["prepare", "_subset"]),
     "data/weights": ("", ["convert"]),
     "metrics/evaluate": ("", ["write_reference", "write_metrics", "extractor_of"]),
     "metrics/foreign": ("", ["write_foreign"]),
     "reports/summary": ("", ["write_summary"]),
     "reports/tables": ("", ["render_table"]),
     "reports/figures": ("", ["render_figure"]),
-    "reports/html": ("", ["write_page"]),
+    "page/html": ("", ["write_page"]),
 }
 EXPERIMENTS = {
     "cifar10_imle_mlp": {"recipe": "cifar10_imle", "mapper": "mlp8"},
@@ -96,11 +97,12 @@ class Repository:
             write(folder / f"rtm/{module}.py", f"{uses}\n\n{body}{used}")
         write(folder / "rtm/pipeline/devices.py", "def check_devices(*_):\n    return True\n")
         write(folder / "rtm/reports/templates/table.tex.j2", "a table\n")
-        write(folder / "rtm/reports/web/page.html.j2", "a page\n")
+        write(folder / "rtm/page/web/page.html.j2", "a page\n")
         (folder / "profiles").symlink_to("workflow/profiles")
         (folder / "slurm").symlink_to("workflow/profiles/slurm")
         write(folder / "bin/rtm", f'#!/bin/sh\nexec {sys.executable} {Path(__file__)} "$@"\n')
         (folder / "bin/rtm").chmod(0o755)
+        snakemake_server.write_client(folder / "bin/snakemake")
         write(folder / ".dvc/config", (ROOT / ".dvc/config").read_text())
         write(folder / ".dvc/.gitignore", (ROOT / ".dvc/.gitignore").read_text())
         repository = cls(folder)
@@ -126,7 +128,7 @@ class Repository:
             "tab_celebahq": {**table, "groups": [{"rows": published}]},
             "tab_digits": {**table, "protocol": "digits", "groups": [{"rows": rows("digits_mlp", "digits_rtm")}]},
         }
-        scales = {"paper": scale("", "experiments", "tab_cifar10", "tab_celebahq")}
+        scales = {"paper": scale("", "experiments", "tab_cifar10", "tab_celebahq") | {"in_git": True}}
         scales["demo"] = scale("demo", "demo", "tab_digits")
         self.dump("experiments", EXPERIMENTS)
         self.dump("demo", DEMO)
@@ -260,6 +262,10 @@ def main(verb: str, *words: str) -> None:
             recording.facts["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
             with open(Path.cwd().parent / f"{Path.cwd().name}.ran", "a") as file:
                 file.write(f"{job.id}\n")
+            if verb == "train" and Path("hungry").exists():
+                Path("hungry").unlink()
+                _ = bytearray(b"x") * (1300 << 20)  # until SLURM finds that it is too much
+                time.sleep(600)
             if verb == "train" and Path("stop").exists():
                 Path("stop").unlink()
                 sys.exit(75)  # as before its walltime

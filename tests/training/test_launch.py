@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from support.workspace import copied, environment
 
 from rtm.cli.lineage import accept
 from rtm.config import Config, load
+from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.core.files import read_json
 from rtm.lineage.fingerprint import Code, present
@@ -22,7 +24,7 @@ from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger, State
 from rtm.pipeline.graph import jobs
 from rtm.pipeline.runs import log_rows
-from rtm.training.launch import train_experiment
+from rtm.training.launch import on_fewer, train_experiment
 
 NAME, METHOD = "shells_imle_rtm", "rtm.methods.imle.method"
 
@@ -50,6 +52,32 @@ def test_a_finished_training_does_not_start_again(smoke: Config, capsys: pytest.
     train(smoke)
     assert capsys.readouterr().out == f"smoke/train/{NAME}/seed0 is finished; there is nothing to do.\n"
     assert not Path("smoke/runs").exists() and Ledger().state(job(smoke)) is State.FRESH
+
+
+def test_fewer_gpus_accumulate_what_the_others_would_have_done(
+    smoke: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message and the receipt; that results stay the same is shown beside the tests of several processes."""
+    monkeypatch.setattr("rtm.training.launch.check_devices", lambda *_: False)  # train on the CPU
+    chosen = smoke.experiment(NAME)
+    asking = chosen.recipe.resources.model_copy(update={"gpus": 4, "hours": 140.0})
+    asking_for_four = replace(chosen, recipe=chosen.recipe.model_copy(update={"resources": asking}))
+    train_experiment(smoke, smoke.layout, asking_for_four, 0, gpus=1)
+    assert f"{NAME} asks for 4 h100 GPUs for about 140 hours; on 1 it takes about 560." in capsys.readouterr().err
+    made = read_json(job(smoke).receipt)["made"]
+    assert (made["gpus"], made["accumulated"]) == (1, 4) and Ledger().state(job(smoke)) is State.FRESH
+
+
+def test_the_most_gpus_that_share_a_batch_evenly_are_used(smoke: Config) -> None:
+    asked = Resources(gpus=4, cpus=32, mem_gb=128, hours=140)
+    assert asked.at_most(3) == Resources(gpus=2, cpus=16, mem_gb=64, hours=280)
+    assert asked.at_most(4) == asked.at_most(9) == asked
+    paper = load("paper", PARAMS).experiment("cifar10_imle_rtm")
+    assert on_fewer(paper, 1).recipe.training.accumulate == 4 and on_fewer(paper, 8) == paper
+    with pytest.raises(UserError, match=r"--gpus is 0; give at least 1"):
+        on_fewer(paper, 0)
+    with pytest.raises(UserError, match=rf"{NAME} trains on the CPU; leave --gpus out"):
+        on_fewer(smoke.experiment(NAME), 1)
 
 
 @pytest.mark.slow(seconds=60)

@@ -77,15 +77,28 @@ def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "run/log.jsonl").read_text() == log and same(weights(finished), weights(again))
 
 
+STOPPED: dict[str, Any] = {"epochs": 10, "save_every": 1000}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    whole = smoke_workspace.run(folder, smoke_workspace.experiment(IMLE, **STOPPED))
+    whole.train()
+    return folder / "run", whole
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGURG, signal.SIGINT, signal.SIGHUP])
 def test_a_stop_saves_and_the_same_command_resumes_exactly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, number: signal.Signals
+    undisturbed: tuple[Path, Run],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    number: signal.Signals,
 ) -> None:
     before = signal.signal(number, signal.SIG_DFL)  # a test that runs in the background ignores some
     request.addfinalizer(lambda: signal.signal(number, before))
-    chosen = smoke_workspace.experiment(IMLE, epochs=10, save_every=1000)
-    whole = smoke_workspace.run(tmp_path, chosen, "whole")
-    whole.train()
+    chosen, (folder, whole) = smoke_workspace.experiment(IMLE, **STOPPED), undisturbed
     stopped = smoke_workspace.run(tmp_path, chosen, "stopped")
     step = stopped.method.step
 
@@ -102,7 +115,7 @@ def test_a_stop_saves_and_the_same_command_resumes_exactly(
     assert resumed.done == stopped.done
     resumed.train()
     assert same(weights(whole), weights(resumed))
-    assert losses(tmp_path / "whole")[-1] == losses(tmp_path / "stopped")[-1]
+    assert losses(folder)[-1] == losses(tmp_path / "stopped")[-1]
 
 
 KILLED = """
@@ -211,7 +224,7 @@ def test_every_flipped_bit_of_a_save_is_found(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("header", "state", "told"),
+    ("header", "state", "message"),
     [
         ({"seed": 1}, {}, "of another kind or seed"),
         ({"kind": "checkpoint"}, {}, "of another kind or seed"),
@@ -225,7 +238,7 @@ def test_every_flipped_bit_of_a_save_is_found(tmp_path: Path, capsys: pytest.Cap
     ],
 )
 def test_a_whole_save_that_is_another_is_not_taken(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], header: dict[str, Any], state: dict[str, Any], told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], header: dict[str, Any], state: dict[str, Any], message: str
 ) -> None:
     chosen = smoke_workspace.experiment(IMLE, save_every=2)
     smoke_workspace.run(tmp_path, chosen).train()
@@ -236,7 +249,7 @@ def test_a_whole_save_that_is_another_is_not_taken(
     with sealed(path, own | header) as file:
         torch.save(content | state, file)
     assert smoke_workspace.run(tmp_path, chosen).done == chosen.steps() - 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_run_that_was_taken_over_knows_its_saves(tmp_path: Path) -> None:
@@ -313,6 +326,8 @@ def test_two_processes_train_as_one(tmp_path: Path, imle: dict[str, object]) -> 
     chosen = smoke_workspace.experiment(IMLE, imle, epochs=4, save_every=5)
     single = smoke_workspace.run(tmp_path, chosen, "single")
     single.train()
+    in_parts = smoke_workspace.experiment(IMLE, imle, epochs=4, save_every=5, accumulate=2)
+    smoke_workspace.run(tmp_path, in_parts, "in parts").train()
     script = tmp_path / "parallel.py"
     script.write_text(PARALLEL)
     here = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
@@ -322,6 +337,7 @@ def test_two_processes_train_as_one(tmp_path: Path, imle: dict[str, object]) -> 
     parallel = smoke_workspace.run(tmp_path, chosen, "parallel")
     assert parallel.done == chosen.steps()
     assert losses(tmp_path / "parallel") == pytest.approx(losses(tmp_path / "single"), rel=1e-4)
+    assert losses(tmp_path / "parallel") == pytest.approx(losses(tmp_path / "in parts"), rel=1e-4)
     for number in ("rounds", "epsilon", "rejected", "matched_gap", "distinct_matches"):
         found = [last_of_log(tmp_path / name, number) for name in ("parallel", "single")]
         assert found[0] == pytest.approx(found[1], abs=0.03)  # weights differ by rounding, so a few samples may
@@ -382,15 +398,16 @@ def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
         .read_text()
         .startswith("step,seconds,images_per_second,memory_gb,loss,lr,rounds,epsilon,rejected,matched_gap,match_mean")
     )
-    generator = load_generator(chosen, tmp_path / "w.safetensors", torch.device("cpu"))
-    together = draw(generator, chosen, 0, torch.arange(5))
+    generator = load_generator(chosen.architecture, tmp_path / "w.safetensors", torch.device("cpu"))
+    together = draw(generator, chosen.architecture, 0, torch.arange(5))
     assert together.shape == (5, 8, 8, 3) and together.dtype == torch.uint8
-    alone = draw(generator, chosen, 0, torch.tensor([3]))
+    alone = draw(generator, chosen.architecture, 0, torch.tensor([3]))
     assert (together[3].int() - alone[0].int()).abs().max() <= 1  # another batch size may round differently
+    other = smoke_workspace.experiment("shells_imle_mlp")
     with pytest.raises(UserError, match="does not fit"):
-        load_generator(smoke_workspace.experiment("shells_imle_mlp"), tmp_path / "w.safetensors", torch.device("cpu"))
+        load_generator(other.architecture, tmp_path / "w.safetensors", torch.device("cpu"))
     with pytest.raises(UserError, match="dvc pull"):
-        load_generator(chosen, tmp_path / "absent.safetensors", torch.device("cpu"))
+        load_generator(chosen.architecture, tmp_path / "absent.safetensors", torch.device("cpu"))
 
 
 def test_two_samplers_at_once_leave_whole_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

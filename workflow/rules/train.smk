@@ -13,9 +13,11 @@ rule train:
         "{root}logs/train/{experiment}/seed{seed}.log",
     params:
         scale=plan.scale("train"),
+        gpus=plan.fewer("train"),
     threads: plan.threads("train")
     resources:
         nodes=1,
         **plan.compute("train"),
     shell:
-        "exec rtm train {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} > {log:q} 2>&1"
+        "exec rtm train {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} {params.gpus}"
+        " > {log:q} 2>&1"

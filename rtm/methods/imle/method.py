@@ -4,6 +4,7 @@ Latent j of pool r is number r * m + j of one endless sequence that depends on t
 remembered as one integer for each image.
 """
 
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -14,7 +15,7 @@ from rtm.core.devices import sent
 from rtm.core.randomness import normal
 from rtm.methods.base import Method, Setting
 from rtm.methods.imle.matching import Matching, gap
-from rtm.methods.imle.perceptual import Embedding, distance, load_maps
+from rtm.methods.imle.perceptual import Embedding, distance, load_maps, maps_of_all
 from rtm.models.drawing import latents, noise_of
 from rtm.models.generator import Generator, build_generator
 from rtm.models.layers import Noise
@@ -25,11 +26,11 @@ class ImleMethod(Method):
 
     def __init__(self, setting: Setting) -> None:
         experiment, device = setting.experiment, setting.device
-        assert experiment.recipe.imle is not None and setting.weights is not None
+        assert experiment.recipe.imle is not None
         super().__init__(setting)
         self.imle = experiment.recipe.imle
         torch.manual_seed(self.seed("weights"))
-        self.generator = build_generator(experiment).to(device)
+        self.generator = build_generator(experiment.architecture).to(device)
         if device.type == "cuda":
             self.generator = self.generator.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if self.training.compile:
@@ -90,10 +91,21 @@ class ImleMethod(Method):
         real, here = self.setting.images.batch(index, self.setting.device), sent(index, self.setting.device)
         noise = noise_of(self.seed("pool"), self.latent[here])
         fake, moved = self._generated(self.z[here], noise, self.imle.fixed_point > 0)
-        with torch.no_grad():
-            target = self.maps(real)
+        target = [kept[here] for kept in self.targets] if self.targets else self._maps(real)
         pixels = self.imle.mse * (fake - real).square().mean((1, 2, 3))
         return distance(self.maps(fake), target) + pixels + self.imle.fixed_point * moved
+
+    @torch.no_grad()
+    def _maps(self, images: Tensor) -> list[Tensor]:
+        return cast(list[Tensor], self.maps(images))
+
+    @cached_property
+    def targets(self) -> list[Tensor] | None:
+        """The maps of all images, which every epoch would compute again; None where they need too much memory."""
+        pieces = torch.arange(self.n).split(self.imle.chunk)
+        return maps_of_all(
+            (self._maps(self.setting.images.batch(each, self.setting.device)) for each in pieces), self.n
+        )
 
     def _start_epoch(self, epoch: int) -> None:
         """Match anew what is due: everything every `refresh` epochs or, with AdaIMLE's thresholds, what is learned."""

@@ -5,16 +5,21 @@ squared differences, and the matching features are the same maps, flattened, pro
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rtm.config.classes import built
+from rtm.config.experiments import Own
 from rtm.core.randomness import normal, seed_of
 from rtm.models.digits import load_digits_classifier
+
+KEPT = 4 * 2**30  # bytes at most: LPIPS has 0.5 MB an image at 32 px, 32 MB at 256 px
 
 
 class LPIPS(nn.Module):
@@ -51,9 +56,13 @@ class DigitMaps(nn.Module):
         return [_unit(features) for features in self.classifier.maps(images)]
 
 
-def load_maps(name: str, weights: Path) -> nn.Module:
-    """The frozen network of a recipe's `perceptual`, with its weights file."""
-    network = DigitMaps(weights) if name == "digit_classifier" else _lpips(weights)
+def load_maps(space: str | Own, weights: Path | None) -> nn.Module:
+    """The frozen network of a recipe's `perceptual`: one of ours with its weights file, or a class from outside, which
+    turns images (batch, 3, R, R) in [-1, 1] into maps (batch, channels, h, w)."""
+    if not isinstance(space, str):
+        return cast(nn.Module, built(space.kind, {}, space.options())).eval().requires_grad_(False)
+    assert weights is not None
+    network = DigitMaps(weights) if space == "digit_classifier" else _lpips(weights)
     return network.eval().requires_grad_(False)
 
 
@@ -78,6 +87,19 @@ def distance(a: Sequence[Tensor], b: Sequence[Tensor]) -> Tensor:
     """LPIPS of each pair, from their maps: (batch,)."""
     layers = [(x - y).square().sum(1).mean((1, 2)) for x, y in zip(a, b, strict=True)]
     return torch.stack(layers).sum(0)
+
+
+def maps_of_all(parts: Iterable[Sequence[Tensor]], n: int) -> list[Tensor] | None:
+    """The maps of n images, given in parts; None if they would take more memory than KEPT."""
+    kept, filled = list[Tensor](), 0
+    for part in parts:
+        if not kept and sum(each[0].nbytes for each in part) * n > KEPT:
+            return None
+        kept = kept or [each.new_empty(n, *each.shape[1:]) for each in part]
+        for whole, each in zip(kept, part, strict=True):
+            whole[filled : filled + len(each)] = each
+        filled += len(part[0])
+    return kept
 
 
 class Embedding(nn.Module):

@@ -36,10 +36,10 @@ def path_penalty(lengths: Tensor, target: Tensor) -> Tensor:
     return (lengths - target).square().mean()
 
 
-def path_target(target: Tensor, mean_length: Tensor, steps: float = 1.0, decay: float = 0.99) -> Tensor:
-    """The running mean a, moved towards the mean length of this step, or of a part of it; the gradient goes through
-    it, as in StyleGAN2's own code."""
-    return target.lerp(mean_length, 1 - decay**steps)
+def path_target(target: Tensor, mean_length: Tensor, decay: float = 0.99) -> Tensor:
+    """The running mean a, moved towards the mean length of this step; the gradient goes through it, as in StyleGAN2's
+    own code."""
+    return target.lerp(mean_length, 1 - decay)
 
 
 def lazy_adam(

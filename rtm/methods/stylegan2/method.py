@@ -20,16 +20,17 @@ from rtm.core.randomness import normal
 from rtm.methods.base import Method, Setting
 from rtm.methods.stylegan2 import losses
 from rtm.methods.stylegan2.augment import Augment, adapt, uniform
-from rtm.models.drawing import classes_of, labels_of, latents, noise_of
+from rtm.models.drawing import labels_of, latents, noise_of
 from rtm.models.layers import Noise, compile_part
 from rtm.models.stylegan2.discriminator import Discriminator
 from rtm.models.stylegan2.generator import StyleGenerator, build_generator
 
 
 def build_discriminator(experiment: Experiment) -> Discriminator:
-    gan, resolution, classes = experiment.recipe.stylegan2, experiment.dataset.resolution, classes_of(experiment)
+    gan, built = experiment.recipe.stylegan2, experiment.architecture
     assert gan is not None
-    return Discriminator(resolution, gan.architecture, gan.channel_base, gan.channel_max, gan.mbstd_group, classes)
+    widths = (gan.channel_base, gan.channel_max)
+    return Discriminator(built.resolution, gan.architecture, *widths, gan.mbstd_group, built.classes)
 
 
 class StyleGAN2Method(Method):
@@ -39,11 +40,11 @@ class StyleGAN2Method(Method):
         experiment = setting.experiment
         assert experiment.recipe.stylegan2 is not None
         super().__init__(setting)
-        self.gan, self.classes = experiment.recipe.stylegan2, classes_of(experiment)
+        self.gan, self.classes = experiment.recipe.stylegan2, experiment.architecture.classes
         if self.classes and setting.images.labels is None:
             raise UserError(f"{experiment.dataset_name} has no labels; set stylegan2.conditional to false.")
         torch.manual_seed(self.seed("weights"))
-        self.generator = build_generator(experiment).to(setting.device)
+        self.generator = build_generator(experiment.architecture).to(setting.device)
         torch.manual_seed(self.seed("discriminator weights"))
         self.discriminator = build_discriminator(experiment).to(setting.device)
         self.augment = Augment().to(setting.device)
@@ -59,15 +60,18 @@ class StyleGAN2Method(Method):
         self.p = 0.0  # strength of the augmentations
         self.signs = torch.zeros(2, device=setting.device)  # sum of sign(D(real)) and reals since p was adapted
         self.path_mean = torch.zeros((), device=setting.device)
-        self.part = 1 / self.training.accumulate  # of a step, each time that a loss is taken: running means count steps
+        self.mean_length = self.path_mean  # of the paths of a whole batch
+        self.w_seen: list[Tensor] = []  # of the parts of a batch
         self.numbers: dict[str, Tensor | float] = {"p": self.p} if self.gan.ada else {}  # the last ones, for the log
 
     def step(self, step: int) -> dict[str, Tensor | float]:
         batch, reals = self.training.batch, self.batch(step)
         number = torch.arange(batch) + step * batch
+        self.w_seen.clear()
         self.numbers["loss"] = self._update("generator", self._generator_loss, number)
+        self.generator.mapping.track(distributed.mean(torch.cat(self.w_seen).mean(0, keepdim=True)))
         if self.gan.path_length and step % self.gan.path_every == 0:
-            self.numbers["path"] = self._update("generator", self._path_loss, number[: batch // 2])
+            self._update_paths(number[: batch // 2])
         pairs = torch.stack([number, reals], dim=1)  # (batch, 2)
         self.numbers["loss_d"] = self._update("discriminator", self._discriminator_loss, pairs)
         if self.gan.r1_gamma and step % self.gan.r1_every == 0:
@@ -95,24 +99,37 @@ class StyleGAN2Method(Method):
 
     def _generator_loss(self, number: Tensor) -> Tensor:
         ws, labels, noise = self._styles("generator", sent(number, self.setting.device))
-        self.generator.mapping.track(distributed.mean(ws[:, 0].detach().mean(0, keepdim=True)), self.part)
+        self.w_seen.append(ws[:, 0].detach())
         with self._reduced():
             images = self.generator.synthesis(ws, noise)
             return losses.generator_loss(self._judged(images, labels, "generator", number))
 
+    def _update_paths(self, number: Tensor) -> None:
+        """The penalty of a part needs the mean length of all of them, so parts are gone through twice."""
+        parts = distributed.share(number).chunk(self.training.accumulate)
+        if len(parts) > 1:
+            lengths = torch.cat([self._path_lengths(part).detach() for part in parts])
+            self.mean_length = distributed.mean(lengths.mean())
+        self.numbers["path"] = self._update("generator", self._path_loss, number)
+        self.path_mean = losses.path_target(self.path_mean, self.mean_length)
+
     def _path_loss(self, number: Tensor) -> Tensor:
+        lengths = self._path_lengths(number)
+        mean = lengths.mean()
+        if self.training.accumulate == 1:
+            self.mean_length = distributed.mean(mean.detach())
+        mean = mean + self.mean_length - mean.detach()  # of all parts, with the gradient of this one's
+        target = losses.path_target(self.path_mean, mean)
+        return losses.path_penalty(lengths, target) * self.gan.path_length * self.gan.path_every
+
+    def _path_lengths(self, number: Tensor) -> Tensor:
         """Second derivatives need float32, and the compiler has none."""
         number = sent(number, self.setting.device)
         ws, _, noise = self._styles("path", number)
         with torch.compiler.set_stance("force_eager"):
             images = self.generator.synthesis(ws, noise)
             y = normal(self.seed("path projection"), number, images[0].numel()).view_as(images)
-            lengths = losses.path_lengths(images, ws, y)
-        mean = lengths.mean()
-        mean = mean + distributed.mean(mean.detach()) - mean.detach()  # of all processes, the gradient of this one's
-        target = losses.path_target(self.path_mean, mean, self.part)
-        self.path_mean = target.detach()
-        return losses.path_penalty(lengths, target) * self.gan.path_length * self.gan.path_every
+            return losses.path_lengths(images, ws, y)
 
     def _discriminator_loss(self, pairs: Tensor) -> Tensor:
         number, reals, real_labels = self._reals(pairs)
@@ -126,7 +143,7 @@ class StyleGAN2Method(Method):
         return losses.discriminator_loss(real_logits, fake_logits)
 
     def _r1_loss(self, pairs: Tensor) -> Tensor:
-        """In float32 and uncompiled, as `_path_loss`; the gradient goes through the augmentations."""
+        """In float32 and uncompiled, as `_path_lengths`; the gradient goes through the augmentations."""
         _, reals, labels = self._reals(pairs)
         reals.requires_grad_()
         with torch.compiler.set_stance("force_eager"):

@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rtm.config import Experiment
-from rtm.models.drawing import classes_of
+from rtm.config.architecture import Architecture
 from rtm.models.layers import Linear, Noise, compile_mapper, compile_part, full_precision
 from rtm.models.registry import build_mapper
 from rtm.models.stylegan2.layers import BLUR, REDUCED_STAGES, channels, fir, lrelu, resolutions, upfirdn
@@ -175,9 +174,9 @@ class StyleGenerator(nn.Module):
             compile_part(stage)
 
 
-def build_generator(experiment: Experiment) -> StyleGenerator:
+def build_generator(architecture: Architecture) -> StyleGenerator:
     """Synthesis before mapper: with one seed, all mappers start beside the same synthesis weights."""
-    gan, dim, classes = experiment.recipe.stylegan2, experiment.recipe.dim, classes_of(experiment)
-    assert gan is not None
-    synthesis = Synthesis(dim, experiment.dataset.resolution, gan.channel_base, gan.channel_max)
-    return StyleGenerator(build_mapper(experiment.mapper, dim, 2 * dim if classes else None), synthesis, classes)
+    dim, classes = architecture.dim, architecture.classes
+    assert architecture.stylegan2 is not None
+    synthesis = Synthesis(dim, architecture.resolution, **architecture.stylegan2)
+    return StyleGenerator(build_mapper(architecture.mapper, dim, 2 * dim if classes else None), synthesis, classes)

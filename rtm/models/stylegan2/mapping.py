@@ -57,9 +57,9 @@ class StyleMapping(nn.Module):
     def rtm(
         cls, z_dim: int, c_dim: int, w_dim: int, num_ws: int, ignore_labels: bool = False, **options: Any
     ) -> "StyleMapping":
-        """RTM by the arguments of a StyleGAN's own mapping network and with its multiplier of the learning rate, since
-        all of such a generator is trained at one rate; `options` are those of `RTM`."""
-        given = {"tokens": None, "width": 128, "H": 16, "L": 1, "lr_mul": 0.01, **options}
+        """RTM by the arguments of a StyleGAN's own mapping network; all of such a generator is trained at one rate, and
+        with this multiplier a step moves w as far as with its 2-layer MLP. `options` are those of `RTM`."""
+        given = {"tokens": None, "width": 128, "H": 16, "L": 1, "lr_mul": 0.004, **options}
         mapper = imported("rtm.models.mappers:RTM")(w_dim, in_dim=z_dim + (w_dim if c_dim else 0), **given)
         return cls(mapper, num_ws, c_dim, ignore_labels=ignore_labels)
 
@@ -107,6 +107,6 @@ class StyleMapping(nn.Module):
         return torch.cat([self.w_avg.lerp(first, psi), ws[:, first.shape[1] :]], 1)
 
     @torch.no_grad()
-    def track(self, w: Tensor, steps: float = 1.0) -> None:
-        """Move the running mean towards the mean of a (global) batch of w, or of a part of the batch."""
-        self.w_avg.lerp_(w.mean(0), 1 - self.w_avg_beta**steps)
+    def track(self, w: Tensor) -> None:
+        """Move the running mean towards the mean of a (global) batch of w."""
+        self.w_avg.lerp_(w.mean(0), 1 - self.w_avg_beta)

@@ -15,10 +15,11 @@ from torch import Tensor
 from rtm.config import Experiment, load
 from rtm.config.experiments import Adaptive
 from rtm.core.errors import UserError
-from rtm.data.datasets import to_unit
+from rtm.core.pixels import to_unit
+from rtm.methods.imle import perceptual
 from rtm.methods.imle.matching import gap
 from rtm.methods.imle.method import ImleMethod
-from rtm.methods.imle.perceptual import LPIPS, Embedding, distance
+from rtm.methods.imle.perceptual import LPIPS, Embedding, distance, maps_of_all
 from rtm.models.drawing import latents
 from rtm.models.mappers import RTM
 
@@ -58,6 +59,26 @@ def test_matching_features_are_unit_vectors_of_the_asked_size(vgg_lpips: tuple[L
     torch.testing.assert_close(features.norm(dim=1), torch.ones(4))
     assert torch.equal(features, Embedding(vgg_lpips[0], 32, 50, 0, torch.device("cpu"))(images))
     assert not torch.allclose(features, Embedding(vgg_lpips[0], 32, 50, 1, torch.device("cpu"))(images))
+
+
+def test_kept_maps_are_those_of_any_batch(vgg_lpips: tuple[LPIPS, torch.nn.Module]) -> None:
+    images, order = torch.rand(7, 3, 32, 32) * 2 - 1, torch.tensor([5, 0, 6])
+    with torch.no_grad():
+        kept = maps_of_all((vgg_lpips[0](part) for part in images.split(3)), 7)
+        assert kept is not None
+        torch.testing.assert_close([each[order] for each in kept], vgg_lpips[0](images[order]), rtol=1e-4, atol=1e-6)
+
+
+def test_a_training_with_kept_maps_is_the_same_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = method(tmp_path)
+    assert kept.targets is not None and len(kept.targets[0]) == kept.n
+    monkeypatch.setattr(perceptual, "KEPT", sum(each.nbytes for each in kept.targets) - 1)
+    fresh = method(tmp_path)
+    assert fresh.targets is None  # one byte too many
+    losses = [[trained.step(step)["loss"] for step in range(5)] for trained in (kept, fresh)]
+    assert losses[0] == losses[1]
+    for ours, theirs in zip(kept.generator.parameters(), fresh.generator.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def pool_distances(imle: ImleMethod) -> Tensor:

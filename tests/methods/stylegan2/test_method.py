@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support import PARAMS
 from torch import Tensor
 
-from rtm.config import Experiment
+from rtm.config import Experiment, load
 from rtm.config.experiments import MLP, Dataset, Evaluation, Mapper, Recipe, Recursive, Resources, Training
 from rtm.config.experiments import StyleGAN2 as Recipe2
 from rtm.core.errors import UserError
 from rtm.core.files import unsealed
-from rtm.data.datasets import Images, to_unit
+from rtm.core.pixels import to_unit
+from rtm.data.datasets import Images
 from rtm.data.prepare import prepare
 from rtm.methods.base import Setting
 from rtm.methods.stylegan2.method import StyleGAN2Method, build_discriminator
@@ -178,8 +180,8 @@ def test_average_of_the_generator_counts_images(digits: Images) -> None:
 def test_running_means_count_steps_and_not_their_parts(digits: Images) -> None:
     gan = {**PLAIN, "path_length": 2.0, "path_every": 1}
     at_once, in_parts = (trained(experiment(gan, batch=4, accumulate=parts), digits, steps=1)[0] for parts in (1, 2))
-    torch.testing.assert_close(in_parts.generator.mapping.w_avg, at_once.generator.mapping.w_avg, rtol=1e-2, atol=1e-6)
-    torch.testing.assert_close(in_parts.path_mean, at_once.path_mean, rtol=0.05, atol=0)
+    torch.testing.assert_close(in_parts.generator.mapping.w_avg, at_once.generator.mapping.w_avg, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(in_parts.path_mean, at_once.path_mean, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize(("batch", "group"), [(4, 2), (5, 1)], ids=["even parts", "uneven parts"])
@@ -223,22 +225,23 @@ def test_labels_must_exist(digits: Images) -> None:
 
 
 def test_conditional_networks_only_where_asked() -> None:
-    assert build_generator(experiment(PLAIN)).mapping.embedding is None
-    assert build_generator(experiment(EVERYTHING)).mapping.embedding is not None
+    assert build_generator(experiment(PLAIN).architecture).mapping.embedding is None
+    assert build_generator(experiment(EVERYTHING).architecture).mapping.embedding is not None
     assert build_discriminator(experiment(PLAIN)).labels is None
 
 
 TWO = """
 import sys, torch
 from pathlib import Path
-sys.path.insert(0, "tests/methods/stylegan2")
+sys.path[:0] = ["tests", "tests/methods/stylegan2"]
 from rtm.core import distributed
 from rtm.data.datasets import Images
 from test_method import EVERYTHING, experiment, trained
 device = distributed.start(use_gpu=False)
 method, numbers = trained(experiment(EVERYTHING), Images(Path(sys.argv[1])), steps=int(sys.argv[3]))
 if distributed.rank() == 0:
-    torch.save({"numbers": {k: float(v) for k, v in numbers.items()}, "w": method.generator.mapping.w_avg}, sys.argv[2])
+    means = {"w": method.generator.mapping.w_avg, "path": method.path_mean, "signs": method.signs}
+    torch.save({"numbers": {k: float(v) for k, v in numbers.items()}, "means": means}, sys.argv[2])
 distributed.stop()
 """
 
@@ -255,10 +258,12 @@ def test_two_processes_equal_one(digits: Images, tmp_path: Path) -> None:
     ]
     assert [process.wait(timeout=120) for process in pair] == [0, 0]
     two = torch.load(result, weights_only=True)
-    method, numbers = trained(experiment(EVERYTHING), digits, steps=2)
-    for name, value in numbers.items():
-        assert two["numbers"][name] == pytest.approx(float(value), rel=1e-3, abs=1e-5)
-    torch.testing.assert_close(two["w"], method.generator.mapping.w_avg, rtol=1e-3, atol=1e-6)
+    for parts, rel in ((1, 1e-3), (2, 2e-4)):  # a process that accumulates has the same parts and rounds alike
+        method, numbers = trained(experiment(EVERYTHING, accumulate=parts), digits, steps=2)
+        assert {name: float(value) for name, value in numbers.items()} == pytest.approx(two["numbers"], rel, 1e-5)
+        means = {"w": method.generator.mapping.w_avg, "path": method.path_mean, "signs": method.signs}
+        for name, mean in means.items():
+            torch.testing.assert_close(two["means"][name], mean, rtol=rel, atol=1e-6)
 
 
 def free_port() -> int:
@@ -275,7 +280,7 @@ def frechet(a: Tensor, b: Tensor) -> float:
     return float((x.mean(0) - y.mean(0)).square().sum() + cov_x.trace() + cov_y.trace() - 2 * root)
 
 
-SLOW_RTM = RTM.model_copy(update={"lr_mul": 0.01})  # as in params/mappers.yaml for StyleGAN2
+SLOW_RTM = RTM.model_copy(update={"lr_mul": 0.004})  # as in params/mappers.yaml for StyleGAN2
 
 
 @pytest.mark.slow(seconds=4)
@@ -286,31 +291,30 @@ def test_a_small_gan_learns_the_digits(mapper: Mapper, digits: Images, tmp_path:
     toy = experiment(gan, mapper, batch=32, steps=60, lr=0.02, save_every=1000)
     run = Run(StyleGAN2Method(setting(toy, digits)), setting(toy, digits), tmp_path)
     index, reals = torch.arange(1000), torch.from_numpy(np.array(digits.pixels[:1000]))
-    before = frechet(draw(run.ema, toy, 0, index), reals)
+    before = frechet(draw(run.ema, toy.architecture, 0, index), reals)
     run.train()
-    assert frechet(draw(run.ema, toy, 0, index), reals) < 0.5 * before
+    assert frechet(draw(run.ema, toy.architecture, 0, index), reals) < 0.5 * before
 
 
-@pytest.mark.slow(seconds=10)
-def test_a_step_moves_w_as_far_with_rtm_as_with_the_mlps(digits: Images) -> None:
-    """At the paper's size and rates: RTM's median over seeds lies within a factor of two of what the baselines' 2-layer
-    and 8-layer MLPs have. Before its weights were equalised it was above that. Single seeds differ a hundredfold,
-    because an untrained recursion may amplify every change."""
-    wide = {"channel_base": 128, "channel_max": 16, "mbstd_group": 4, "r1_every": 16}
-    gan = {**SMALL, **wide, "conditional": True}
+@pytest.mark.slow(seconds=9)
+@pytest.mark.parametrize("conditional", [True, False], ids=["labels", "no labels"])
+def test_a_step_moves_w_as_far_with_rtm_as_with_the_mlp_of_its_baseline(digits: Images, conditional: bool) -> None:
+    """At the paper's size and rates: the medians over seeds are within a factor of two of each other, beside the
+    2-layer MLP of CIFAR-10 and the 8-layer one of AFHQ, whose w moves ten times as far."""
+    gan = {**SMALL, "channel_base": 128, "channel_max": 16, "mbstd_group": 4, "conditional": conditional}
+    mappers = load("paper", PARAMS).params.mappers
 
-    def change(mapper: Mapper, seeds: int) -> float:
+    def change(name: str, seeds: int) -> float:
         changes = []
         for seed in range(seeds):
-            method = StyleGAN2Method(setting(experiment(gan, mapper, dim=512, batch=8), digits, seed))
+            method = StyleGAN2Method(setting(experiment(gan, mappers[name], dim=512, batch=8), digits, seed))
             before = method.styles()
             method.step(0)
             changes.append(relative_change(before, method.styles(), 1).median().item())
         return float(np.median(changes))
 
-    shallow, deep = (change(MLP(kind="mlp", layers=layers, lr_mul=0.01), seeds=3) for layers in (2, 8))
-    rtm = change(Recursive(kind="rtm", H=16, L=1, lr_mul=0.01), seeds=7)
-    assert shallow / 2 < rtm < 2 * deep
+    for mlp, rtm in (("style_mlp2", "style_rtm_16_1"), ("style_mlp8", "style_rtm_16_1_afhq")):
+        assert 0.5 < change(rtm, seeds=9) / change(mlp, seeds=1) < 2
 
 
 def test_the_log_says_how_far_a_step_moves_w(digits: Images, tmp_path: Path) -> None:

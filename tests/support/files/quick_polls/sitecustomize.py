@@ -1,7 +1,11 @@
-"""For a `snakemake` of the tests: SLURM's executor looks after its jobs twice a second, not after 3, 13, 23 seconds."""
+"""For a `snakemake` of the tests: SLURM's executor looks after its jobs twice a second, not after 3, 13, 23 seconds.
+
+A submission that got no answer is repeated after three seconds, not after ten.
+"""
 
 import asyncio
 import sys
+import time
 from collections.abc import Awaitable
 from typing import Any
 
@@ -12,3 +16,11 @@ if any(word.endswith("snakemake") for word in sys.orig_argv[:3]):
         return sleep(min(seconds, 0.5), *result)
 
     asyncio.sleep = short  # type: ignore[assignment]
+
+if "rtm.pipeline.submit" in sys.orig_argv:
+    pause = time.sleep
+
+    def shorter(seconds: float) -> None:
+        pause(min(seconds, 3.0))
+
+    time.sleep = shorter  # type: ignore[assignment]

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,24 +11,28 @@ from markupsafe import Markup
 from PIL import Image
 
 from rtm.config import Config
-from rtm.config.reports import Column, Table
+from rtm.config.reports import COST_METRICS, Column, Group, Row, Table
 from rtm.core.errors import UserError
 from rtm.core.files import back, reading, write_text
 from rtm.core.layout import Layout
-from rtm.reports.cells import Cell, Line, Sheet, build, format_number
+from rtm.page.panels import HEIGHT, WIDTH, Panel, Rows, panels, read_curve
+from rtm.pipeline.graph import FIGURES_OF_IMAGES
+from rtm.reports.cells import TITLES, Cell, Line, Sheet, build, format_number, read_summary
 from rtm.reports.chain import Chains, Link
 from rtm.reports.commands import drawing
 from rtm.reports.mathematics import Piece, pieces, plain
 from rtm.reports.notes import notes, stands_in
-from rtm.reports.panels import HEIGHT, WIDTH, Panel, Rows, panels, read_curve
+from rtm.reports.result import results
 from rtm.reports.status import RunStatus, duration
 from rtm.reports.tables import ARROWS, label_spans
 
-IMAGE_WIDTH = 1400  # pixels: twice the width on the page
+IMAGE_WIDTH, GRID_WIDTH = 1400, 700  # pixels: twice the width on the page
+SMALL = 400  # pixels; a smaller picture is enlarged, so that its pixels stay sharp
 LOSSLESS = 300_000  # bytes; larger pictures are compressed with invisible losses
 LOG_LINES = 15
 FEW = 12  # a state with at most this many runs is shown open
 STATES = ("failed", "changed", "running", "waiting", "done")  # in the order of the page
+OUTSIDE = "outside"  # the name of the sheet of experiments that no table shows
 
 
 @dataclass(frozen=True)
@@ -82,30 +86,53 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """The newest samples of a training that no figure shows yet."""
+
+    run: RunStatus
+    step: int
+    path: Path
+    source: str
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Curve:
     name: str
     panels: list[Panel]
 
 
-def write_page(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> Path:
-    """Write the page; gaps show the command that fills them."""
+def write_page(config: Config, layout: Layout, runs: Sequence[RunStatus], refresh: int | None = None) -> Path:
+    """Write the page; gaps show the command that fills them. A browser loads it again every `refresh` seconds."""
     sheets = [build(config, layout, name) for name in config.tables]
-    stories = _Stories(config, layout, sheets)
+    outside = _outside(config, layout)
+    stories = _Stories(config, layout, [*sheets, *outside])
+    found = {sheet.name: results(config, layout, sheet) for sheet in sheets}
+    drawings = [_drawing(config, layout, stories.chains, name) for name in config.figures]
+    pictures = [each for each in drawings if each.source and config.figures[each.name].kind in FIGURES_OF_IMAGES]
+    shown = {name for each in pictures for name in config.figures[each.name].experiments}
     by_state = {state: [Run(run, _log(layout, run)) for run in runs if run.state == state] for state in STATES}
     page = environment().get_template("page.html.j2").render(
         scale=config.scale_name,
+        refresh=refresh,
         runs=by_state,
         few=FEW,
         gpu_hours=sum(run.gpu_hours for run in runs),
         sheets=sheets,
-        notes={sheet.name: notes(config, layout, sheet) for sheet in sheets},
-        spans={sheet.name: label_spans(sheet) for sheet in sheets},
+        blank=[sheet for sheet in sheets if all(cell.value is None for cell in sheet.cells)],
+        outside=outside,
+        results=found,
+        result=next((each for few in found.values() for each in few), None),
+        notes={sheet.name: notes(config, layout, sheet) for sheet in (*sheets, *outside)},
+        spans={sheet.name: label_spans(sheet) for sheet in (*sheets, *outside)},
         compared=[] if stands_in(config) else [sheet for sheet in sheets if compared_lines(sheet)],
-        stands_in=stands_in(config),
         story=stories.name,
         stories=stories.all,
         changed={name for name in config.tables if stories.chains.changed("table", name)},
-        drawings=[_drawing(config, layout, stories.chains, name) for name in config.figures],
+        pictures=pictures,
+        grids=list(_grids(runs, shown)),
+        plots=[each for each in drawings if each.source and each not in pictures],
+        undrawn=[each for each in drawings if not each.source],
         curves=_curves(config, layout, runs),
         measured=_measured(sheets),
     )  # fmt: skip
@@ -115,7 +142,7 @@ def write_page(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> Pat
 
 def environment() -> Environment:
     env = Environment(
-        loader=PackageLoader("rtm.reports", "web"),
+        loader=PackageLoader("rtm.page", "web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -180,6 +207,58 @@ def _decimals(number: float | None) -> int:
     return 0 if number is None else len(f"{number:.12g}".partition(".")[2])
 
 
+def _outside(config: Config, layout: Layout) -> list[Sheet]:
+    """A sheet of the measured experiments that no table shows, with the metrics that all of them have."""
+    tabled = {name for table in config.tables.values() for name in table.experiments()}
+    read = {name: read_summary(config, layout, name) for name in config.experiments if name not in tabled}
+    found = [
+        (config.experiment(name), protocol, summary[protocol])
+        for name, summary in read.items()
+        if summary
+        for protocol in config.experiment(name).recipe.evaluation.protocols
+    ]
+    common = [metric for metric in TITLES if all(metric in section for _, _, section in found)]
+    columns = tuple(
+        Column(title=TITLES[metric], metric=metric, mark=False, significant=3)
+        for metric in common
+        if metric not in COST_METRICS
+    )
+    groups = tuple(
+        Group(
+            title=title,
+            rows=tuple(
+                Row(title=f"{each.name}, {protocol}", experiment=each.name, protocol=protocol, key=protocol)
+                for each, protocol, _ in found
+                if each.dataset.title == title
+            ),
+        )
+        for title in dict.fromkeys(each.dataset.title for each, _, _ in found)
+    )
+    if not groups or not columns:
+        return []
+    table = Table(
+        title="Other experiments",
+        label=OUTSIDE,
+        caption="Measured, and in no table.",
+        head=("Experiment",),
+        columns=columns,
+        groups=groups,
+        mixed_protocols=True,
+    )
+    return [build(config, layout, OUTSIDE, table)]
+
+
+def _grids(runs: Sequence[RunStatus], shown: set[str]) -> Iterator[Grid]:
+    """One of each experiment: of the seed that has come furthest."""
+    going = [run for run in runs if run.log and run.experiment not in shown]
+    for name in dict.fromkeys(run.experiment for run in going):
+        run = max((each for each in going if each.experiment == name), key=lambda each: each.step)
+        assert run.log is not None
+        if drawn := sorted(run.log.parent.glob("grid_*.png")):
+            source, size = _inlined(drawn[-1], GRID_WIDTH)
+            yield Grid(run, int(drawn[-1].stem.removeprefix("grid_")), drawn[-1], source, size)
+
+
 def _measured(sheets: Sequence[Sheet]) -> tuple[int, int]:
     """The number of measured cells, and of cells that can be measured."""
     ours = [cell for sheet in sheets for cell in sheet.cells if cell.state in ("measured", "evaluated", "missing")]
@@ -236,12 +315,14 @@ def _drawing(config: Config, layout: Layout, chains: Chains, name: str) -> Drawi
     return Drawing(name, figure.title, figure.caption, source, size, drawing(config, layout, name, figure), changed)
 
 
-def _inlined(path: Path) -> tuple[str, tuple[int, int]]:
+def _inlined(path: Path, width: int = IMAGE_WIDTH) -> tuple[str, tuple[int, int]]:
     """A picture as a data: address, small enough for a page."""
     with reading(path, back(path)), Image.open(path, formats=["PNG"]) as opened:
         image = opened.convert("RGB")
-    if image.width > IMAGE_WIDTH:
-        image = image.resize((IMAGE_WIDTH, round(image.height * IMAGE_WIDTH / image.width)), Image.Resampling.LANCZOS)
+    if image.width > width:
+        image = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
+    elif times := SMALL // image.width:
+        image = image.resize((times * image.width, times * image.height), Image.Resampling.NEAREST)
     exact, small = io.BytesIO(), io.BytesIO()
     image.save(exact, "WEBP", lossless=True)
     if exact.tell() > LOSSLESS:

@@ -44,8 +44,21 @@
     if (event.target === dialog) dialog.close();
   });
 
+  function enlarged(image) { // whole at first; a click brings it near, to be moved in all directions, and back
+    const large = image.cloneNode();
+    const near = () => {
+      const isNear = large.classList.toggle("near");
+      large.classList.toggle("whole", !isNear);
+      large.title = isNear ? "Click to see all of it" : "Click for a closer look";
+    };
+    large.className = "near";
+    near();
+    large.addEventListener("click", near);
+    return large;
+  }
+
   for (const image of document.querySelectorAll("figure img")) {
-    const enlarge = () => show(image.alt, image.cloneNode(), true);
+    const enlarge = () => show(image.alt, enlarged(image), true);
     image.tabIndex = 0;
     image.setAttribute("role", "button");
     image.addEventListener("click", enlarge);
@@ -59,7 +72,8 @@
 
   function unfold() {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target instanceof HTMLDetailsElement) target.open = true;
+    const folded = target && target.closest("details");
+    if (folded) folded.open = true;
   }
   addEventListener("hashchange", unfold);
   unfold();

@@ -7,20 +7,22 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from support import ROOT, fake_results
 from support.browser import Browser, browser
 
 from rtm.config import load
 from rtm.core.layout import Layout
+from rtm.page.html import difference, rich, write_page
+from rtm.page.panels import panels
 from rtm.reports.cells import build
 from rtm.reports.figures import render_figure
-from rtm.reports.html import difference, rich, write_page
-from rtm.reports.panels import panels
 from rtm.reports.status import RunStatus
 
 PAPER, DEMO, SMOKE = (load(scale, ROOT / "params") for scale in ("paper", "demo", "smoke"))
@@ -56,7 +58,10 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     failed = layout.log("train", "obama_imle_rtm/seed0")
     failed.parent.mkdir(parents=True)
     failed.write_text("step 1\n" * 50 + "rtm: it <diverged> & stopped\n")
-    going = root / "log.jsonl"
+    going = root / "runs/panda/log.jsonl"
+    going.parent.mkdir(parents=True)
+    for step in (50, 100):
+        Image.new("RGB", (64, 64), (step, 0, 0)).save(going.with_name(f"grid_{step:09d}.png"))
     going.write_text('{"step": 1, "loss": 2.0}\n{"step": 100, "loss": 1.0}\n{"step": 2')
     states = {"cifar10_imle_mlp": "done", "cifar10_imle_rtm": "done", "obama_imle_rtm": "failed"}
     runs = [run(name, states.get(name, "waiting")) for name in PAPER.experiments if name != "panda_imle_rtm"]
@@ -160,8 +165,8 @@ def test_stand_ins_are_not_compared_with_the_paper(tmp_path: Path) -> None:
     layout = Layout(tmp_path, tmp_path)
     fake_results.write_results(SMOKE, layout, "cifar10_imle_rtm", {"paper": {"fid": 5000.0}})
     page = write_page(SMOKE, layout, []).read_text()
-    assert "Not compared: this scale measures small stand-ins" in page
-    assert 'class="against"' not in page and "paper 3.97" not in page
+    assert "small stand-ins for data and models" in page
+    assert "Paper against ours" not in page and "paper 3.97" not in page
 
 
 def test_text_is_never_markup() -> None:
@@ -170,9 +175,35 @@ def test_text_is_never_markup() -> None:
     )
 
 
-def test_an_empty_tree_gives_a_page(tmp_path: Path) -> None:
+def test_an_empty_tree_gives_a_page_without_empty_sections(tmp_path: Path) -> None:
     for config in (PAPER, DEMO, SMOKE):
-        Checked(write_page(config, Layout(tmp_path, tmp_path), []).read_text())
+        page = write_page(config, Layout(tmp_path, tmp_path), []).read_text()
+        Checked(page)
+        sections = set(re.findall(r'<section id="(\w+)">', page))
+        assert sections - {"against"} == {"results", "tables", "figures", "lineage"}
+        assert sections <= set(re.findall(r'<a href="#(\w+)">', page)) and "Nothing is measured yet." in page
+
+
+def test_it_opens_with_the_result_and_the_pictures(page: str) -> None:
+    """One seed of each: a difference without an interval. The samples of a running training are the newest ones."""
+    first, *_ = re.findall(r'<p class="result">(.*?)</p>', page)
+    assert first.startswith("On CIFAR-10, RS-IMLE + RTM") and first.endswith(
+        "has FID 3.90 and RS-IMLE baseline 5.80: a difference of −1.90. One seed gives no interval."
+    )
+    order = ['class="result"', 'alt="Samples of panda_imle_rtm after 100 steps"', 'id="tables"', 'class="facts"']
+    assert [page.index(part) for part in order] == sorted(page.index(part) for part in order)
+    assert "runs/panda/grid_000000100.png" in page and "grid_000000050.png" not in page
+
+
+def test_an_experiment_in_no_table_shows_its_metrics(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    fake_results.write_results(DEMO, layout, "digits_rtm", {"digits": {"fid": 123.0}}, spread=0.5)
+    assert "Other experiments" not in write_page(DEMO, layout, []).read_text()
+    untabled = replace(DEMO, scale=DEMO.scale.model_copy(update={"tables": ()}))
+    page = write_page(untabled, layout, []).read_text()
+    Checked(page)
+    shown = page[page.index('<section id="outside">') :]
+    assert "digits_rtm, digits" in shown and re.search(r'href="#chain-digits_rtm-digits".*?>123<', shown, re.S)
 
 
 def test_the_same_again_is_the_same_page(paper: Layout, tmp_path: Path) -> None:
@@ -201,7 +232,7 @@ def test_runs_that_are_compared_have_the_same_axes() -> None:
 
 
 def test_it_does_not_wait_for_torch() -> None:
-    code = "import sys, rtm.reports.html; sys.exit('torch' in sys.modules)"
+    code = "import sys, rtm.page.html; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
@@ -253,6 +284,15 @@ def test_a_picture_is_larger_when_it_is_enlarged(chromium: Browser, address: str
         assert tab.evaluate(size.format("dialog")) > before
         assert tab.evaluate("dialog.scrollWidth <= dialog.clientWidth")
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        inside = "(box => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight)"
+        assert tab.evaluate(f"{inside}(document.querySelector('dialog img').getBoundingClientRect())")
+        whole = tab.evaluate(size.format("dialog"))
+        tab.evaluate("document.querySelector('dialog img').click()")
+        assert tab.evaluate(size.format("dialog")) >= 1.1 * whole  # near, and every edge can be reached
+        tab.evaluate("document.getElementById('dialog-body').scrollTo(9e9, 9e9)")
+        edges = "(a, b) => a.right <= b.right + 1 && a.bottom <= b.bottom + 1"
+        boxes = "['dialog img', '#dialog-body'].map(name => document.querySelector(name).getBoundingClientRect())"
+        assert tab.evaluate(f"({edges})(...{boxes})")
 
 
 def test_lineage_is_a_click_or_a_key_away(chromium: Browser, address: str) -> None:
@@ -268,6 +308,14 @@ def test_lineage_is_a_click_or_a_key_away(chromium: Browser, address: str) -> No
         assert tab.evaluate(f"document.activeElement === {cell}")
 
 
+def test_numbers_look_as_if_they_could_be_clicked(chromium: Browser, address: str) -> None:
+    with chromium.open(address, 1280) as tab:
+        style = "getComputedStyle(document.querySelector('#tab_cifar10 td.measured a {}')).{}"
+        assert tab.evaluate(style.format("span", "borderBottomStyle")) == "dotted"
+        assert tab.evaluate(style.format("", "cursor")) == "pointer"
+        assert tab.evaluate("document.querySelector('figure').getBoundingClientRect().bottom < 2 * innerHeight")
+
+
 def test_colours_can_be_chosen_and_stay(chromium: Browser, address: str) -> None:
     with chromium.open(address, 1280) as tab:
         tab.evaluate("theme.click()")
@@ -281,10 +329,12 @@ def test_colours_can_be_chosen_and_stay(chromium: Browser, address: str) -> None
 def test_without_scripts_everything_is_there(chromium: Browser, address: str) -> None:
     with chromium.open(address, 390, script=False) as tab:
         root = tab.call("DOM.getDocument", depth=1)["root"]["nodeId"]
-        for part, number in {"table": TABLES, "figure": len(PAPER.figures), "figure img": 1}.items():
+        for part, number in {"table": TABLES, "figure": 2, "figure img": 2}.items():
             found = tab.call("DOM.querySelectorAll", nodeId=root, selector=f"main {part}")["nodeIds"]
             assert len(found) == number
-            for node in found:
+            folded = tab.call("DOM.querySelectorAll", nodeId=root, selector=f"main details {part}")["nodeIds"]
+            assert len(folded) < len(found)
+            for node in set(found) - set(folded):
                 content = tab.call("DOM.getBoxModel", nodeId=node)["model"]
                 assert content["width"] and content["height"]
         assert tab.call("Page.getLayoutMetrics")["cssContentSize"]["width"] == 390

@@ -1,0 +1,54 @@
+"""`rtm completion SHELL`: a script with the verbs, their options, and the names of params/ as they are now."""
+
+import argparse
+from collections.abc import Iterator
+
+from rtm.config import Config, load
+from rtm.config.loading import trials
+from rtm.core.errors import UserError
+
+
+def script(parser: argparse.ArgumentParser, shell: str) -> str:
+    try:
+        import shtab
+    except ImportError:
+        raise UserError("Completion needs shtab; install it with `pip install shtab`.") from None
+    names_of = _names()
+    for verb, action in _actions(parser):
+        if names := names_of.get(f"{verb} {action.dest}", names_of.get(action.dest)):
+            action.choices = names  # only here: a verb answers an unknown name itself
+        elif action.dest in ("source", "held_out"):
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    written: str = shtab.complete(parser, shell)
+    return written
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
+    """The arguments of all verbs."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for verb, below in action.choices.items():
+                yield from ((verb, each) for each in below._actions)
+
+
+def _names() -> dict[str, list[str]]:
+    """The values that arguments can have, by "argument" or "verb argument": at all scales, as --scale may follow."""
+    configs = [load(scale) for scale in (*load().params.scales, *trials())]
+    params, experiments = configs[0].params, _once(configs, "experiments")
+    return {
+        "scale": [each.scale_name for each in configs],
+        "experiment": experiments,
+        "subject": [*experiments, *params.datasets, *params.foreign],
+        "other": list(params.datasets),
+        "dataset": list(params.datasets),
+        "names": list(params.datasets),
+        "protocol": list(params.protocols),
+        "fetch name": [*params.datasets, "inception", "vgg16", "dinov2", "digit_classifier"],
+        "table name": _once(configs, "tables"),
+        "figure name": _once(configs, "figures"),
+        "plan name": [*experiments, *params.planned],
+    }
+
+
+def _once(configs: list[Config], kind: str) -> list[str]:
+    return list(dict.fromkeys(name for config in configs for name in getattr(config, kind)))

@@ -1,0 +1,36 @@
+"""Where the user is: commands work in the root of the repository, files are named from the user's folder."""
+
+import os
+from pathlib import Path
+
+CALLED_FROM = "RTM_CALLED_FROM"  # the folder of the user, if that is below the root of the repository
+ROOT_MARK = "params/scales.yaml"
+
+
+def go_to_root() -> None:
+    """Work in the root of the repository, wherever below it the user is; given files stay relative to the user."""
+    here = Path.cwd()
+    root = next((folder for folder in (here, *here.parents) if (folder / ROOT_MARK).is_file()), here)
+    if root != here:
+        os.environ[CALLED_FROM] = str(here)
+        os.chdir(root)
+
+
+def given_path(text: str) -> Path:
+    """A file or folder that the user named, from where the user is."""
+    path = Path(os.path.normpath(Path(os.environ.get(CALLED_FROM, "")) / text))
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def given_target(text: str) -> str:
+    """A target: the name of a job, or of a file, from the root or from where the user is."""
+    if CALLED_FROM not in os.environ:
+        return text
+    nearer = given_path(text)
+    return str(nearer) if text.startswith((".", "/")) or (nearer.exists() and not Path(text).exists()) else text
+
+
+def given_images(text: str) -> str:
+    """A name or a path; what begins with a dot is a path, and still does."""
+    target = given_target(text)
+    return f"./{target}" if text.startswith(".") and not target.startswith((".", "/")) else target

@@ -1,0 +1,141 @@
+"""`rtm try FOLDER`: MLP and RTM side by side on any images, from a look at them to pictures and numbers."""
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from rich.console import Console
+
+from rtm.cli.context import Arguments
+from rtm.cli.forkserver import running
+from rtm.config import Config, load
+from rtm.core.errors import UserError
+from rtm.lineage.job import Job, Stage
+from rtm.lineage.receipts import Ledger
+from rtm.lineage.recording import run_folder
+from rtm.page.html import write_page
+from rtm.pipeline.executing import execute, stale
+from rtm.pipeline.graph import jobs
+from rtm.pipeline.runs import is_running
+from rtm.reports.status import statuses
+from rtm.trial import beginning, recipe
+from rtm.trial.telling import announce, conclude, remarks
+
+REFRESH = 20  # seconds between two versions of the live page
+
+
+def attempt(arguments: Arguments) -> None:
+    """Train MLP and RTM side by side on a folder of images; the same command goes on after a stop."""
+    if arguments.export:
+        from rtm.trial.export import export
+
+        print(export(arguments.export))
+        return
+    if arguments.source is None:
+        raise UserError("Name a folder of images: rtm try FOLDER.")
+    console = Console(highlight=False, soft_wrap=True)
+    name = arguments.name or beginning.name_of(arguments.source)
+    if beginning.name_of(Path(name)) != name:
+        raise UserError(f"{name!r} is no name for a trial; write small letters, digits and _.")
+    if beginning.is_begun(name, arguments.source):
+        _refuse_changes(arguments, name)
+        console.print(f"Going on with {recipe.folder_of(name)}/params.yaml.")
+    else:
+        _begin(arguments, name, console)
+    _run(load(str(recipe.folder_of(name))), not arguments.pictures and _can_measure(console), console)
+
+
+def _refuse_changes(arguments: Arguments, name: str) -> None:
+    given = [option for option in ("minutes", "epochs", "resolution") if getattr(arguments, option) is not None]
+    if given:
+        folder = recipe.folder_of(name)
+        raise UserError(
+            f"{folder} is begun and keeps its parameters; leave --{given[0]} out to go on, edit {folder}/params.yaml, "
+            "or begin another trial with --name."
+        )
+
+
+def _begin(arguments: Arguments, name: str, console: Console) -> None:
+    """Everything up to the parameters; says what the trial will take."""
+    source, machine = arguments.source, beginning.machine_here()
+    _refuse_lengths(arguments)
+    _fetch("vgg16")
+    found, choice = beginning.look(source, machine, name, arguments.resolution)
+    choice, kept, sha256 = beginning.prepared(source, found, choice)
+    for sentence in remarks(found, kept, choice):
+        console.print(sentence)
+    from rtm.trial.timing import length
+
+    choice, seconds = length(choice, sha256, arguments.minutes, arguments.epochs)
+    beginning.write(choice, sha256, source, 2 * seconds / 3600)
+    announce(load(str(recipe.folder_of(name))), choice, seconds, console)
+
+
+def _refuse_lengths(arguments: Arguments) -> None:
+    if arguments.minutes is not None and arguments.epochs is not None:
+        raise UserError("Give --minutes or --epochs, not both.")
+    for option in ("minutes", "epochs"):
+        if (value := getattr(arguments, option)) is not None and not (0 < value < math.inf):
+            raise UserError(f"--{option} is {value}; give a number above 0.")
+
+
+def _run(config: Config, measured: bool, console: Console) -> None:
+    """Everything that is not there yet; at Ctrl-C the trainings save themselves."""
+    graph, layout = jobs(config), config.layout
+    trainings = [job for job in graph.values() if job.stage is Stage.TRAIN]
+    wanted = [job for job in graph.values() if job.stage.is_view] if measured else trainings
+    todo = stale(wanted)
+    if todo:
+        targets = dict.fromkeys(str(path) for job in wanted for path in job.outputs[:1])
+        gpus = any(job.compute.gpus for job in trainings)
+        options = ["--profile", "profiles/local"] if gpus else ["--cores", "all"]
+        try:
+            started, with_page = nullcontext if gpus else running, _page_writer(config)  # a fork cannot use a GPU
+            execute(todo, [*options, "--", *targets], layout.log("try", "snakemake"), console, started, with_page)
+        except KeyboardInterrupt:
+            console.print("Stopping within 20 steps, to save the trainings; Ctrl-C again ends them at once.")
+            _wait_for_saves(trainings)
+            console.print("Stopped; the trainings are saved, and the same command goes on.")
+            raise
+    _page_writer(config, refresh=None)()
+    conclude(config, measured, console)
+
+
+def _can_measure(console: Console) -> bool:
+    try:
+        _fetch("inception")
+    except UserError as error:
+        console.print(f"Without numbers, only pictures: {error}", markup=False)
+        return False
+    return True
+
+
+def _fetch(network: str) -> None:
+    """The weights of a frozen network, if they are not here."""
+    from rtm.cli.making import fetch
+
+    if not Ledger().fresh(jobs(load())[f"fetch/{network}"]):
+        fetch(argparse.Namespace(name=network, source=None, wait=False, scale="paper"))
+
+
+def _page_writer(config: Config, refresh: int | None = REFRESH) -> Callable[[], None]:
+    """A function that writes the page, but not more often than it refreshes."""
+    last = -math.inf
+
+    def write() -> None:
+        nonlocal last
+        if refresh is None or time.monotonic() - last > refresh:
+            write_page(config, config.layout, statuses(config), refresh)
+            last = time.monotonic()
+
+    return write
+
+
+def _wait_for_saves(trainings: Sequence[Job]) -> None:
+    ledger = Ledger()
+    folders = [run_folder(ledger, job) for job in trainings]
+    while any(is_running(folder) for folder in folders):
+        time.sleep(0.2)

@@ -1,0 +1,85 @@
+"""A variant of an experiment, named on the command line: `digits_rtm+mapper.H=4+training.lr=0.001`.
+
+The name says all that differs, so a variant has files and receipts of its own, and the same name is the same variant.
+"""
+
+import json
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from rtm.config.experiments import Entry, Recipe
+from rtm.config.reading import Raw, parsed
+from rtm.core.errors import UserError, printable
+
+JOINT = "+"
+LONGEST = 200  # characters of a name: a file is called so
+PARTS = {"mapper": "mappers", "decoder": "decoders"}  # named by the experiment or its recipe, with values of their own
+RECIPE = [name for name in Recipe.model_fields if name not in ("dataset", "decoder")]
+ENTRY = [name for name in Entry.model_fields if name != "seeds"]
+
+
+@dataclass(frozen=True)
+class Variant:
+    experiment: str
+    changes: tuple[tuple[str, Any], ...]  # key and value, in the order of the keys
+
+    @classmethod
+    def of(cls, name: str, more: Iterable[str] = ()) -> "Variant":
+        """From a variant's name, or an experiment's name, and further words `key=value`."""
+        experiment, *named = name.split(JOINT)
+        changes = dict(_change(word) for word in (*named, *more))
+        if not changes:
+            raise UserError(f"{printable(name)} changes nothing; write {experiment}{JOINT}mapper.H=4, for example.")
+        return cls(experiment, tuple(sorted(changes.items())))
+
+    @property
+    def name(self) -> str:
+        name = JOINT.join([self.experiment, *(f"{key}={_text(value)}" for key, value in self.changes)])
+        if len(name) > LONGEST or "/" in name or not name.isprintable():
+            raise UserError(f"{printable(name)} cannot name a file; write these values into params/ instead.")
+        return name
+
+    def applied(self, raw: Raw, section: str) -> Raw:
+        """All sections with this experiment alone, changed; the others of a recipe must not refuse its values."""
+        changed = deepcopy(raw)
+        entry = changed[section][self.experiment]
+        changed[section] = {self.experiment: entry}
+        for key, value in self.changes:
+            first, _, rest = key.partition(".")
+            if not rest and first in ENTRY:
+                entry[first] = value
+                continue
+            recipe = changed["recipes"].get(entry.get("recipe"))
+            names = {"mapper": entry.get("mapper"), "decoder": (recipe or {}).get("decoder")}
+            target = changed[PARTS[first]].get(names[first]) if first in PARTS else recipe
+            if (first not in PARTS and first not in RECIPE) or not isinstance(target, dict):
+                known = ", ".join([*(f"{part}.*" for part in PARTS), *RECIPE, *ENTRY])
+                raise UserError(f"{self.experiment} has no {key}; choose one of {known}.")
+            _set(target, rest.split(".") if first in PARTS else key.split("."), value, key)
+        return changed
+
+
+def _change(word: str) -> tuple[str, Any]:
+    key, equals, text = word.partition("=")
+    if not (equals and key and text):
+        raise UserError(f"{printable(repr(word))} is no change; write key=value, for example mapper.H=4.")
+    try:
+        return key, parsed(text)
+    except ValueError as error:
+        raise UserError(f"{printable(word)}: its value is not valid YAML: {error}.") from None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _set(target: dict[Any, Any], parts: list[str], value: Any, key: str) -> None:
+    """Put a value where the key says; keys of `blocks` and `widths` are numbers."""
+    *above, last = ((int(part) if part.isdigit() else part) for part in parts)
+    for part in above:
+        target = target.setdefault(part, {})
+        if not isinstance(target, dict):
+            raise UserError(f"{key}: {part} is a value, not a group of values; write {part}=...")
+    target[last] = value

@@ -1,0 +1,29 @@
+"""The places where two JSON values differ."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+ABSENT = "absent"  # shown for a value whose key is not there; strings have quotes
+_NOTHING = object()
+
+
+def changes(old: Any, new: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
+    """The places with the old and the new value."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            yield from changes(old.get(key, _NOTHING), new.get(key, _NOTHING), f"{where}.{key}" if where else key)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for place, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from changes(one, other, f"{where}[{place}]")
+    elif old != new and not (_unset(old) and _unset(new)):  # a new option that is not used changes nothing
+        yield where, _short(old), _short(new)
+
+
+def _unset(value: Any) -> bool:
+    return value is None or value is _NOTHING
+
+
+def _short(value: Any, width: int = 60) -> str:
+    text = ABSENT if value is _NOTHING else json.dumps(value)
+    return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -1,0 +1,90 @@
+"""DINOv2's ViT-L/14 (Oquab et al. 2023) as dgm-eval uses it (Stein et al. 2023): the class token after the last norm.
+
+Shapes: b images, t = 1 + 16 x 16 tokens, d = 1024 numbers a token. The tensors have the names of the official file.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor, nn
+
+from rtm.data.weights import load_network
+from rtm.metrics.features import Extractor, Features, identity
+from rtm.metrics.resize import imagenet_normalised, resized_by_pillow
+
+PATCH, HEAD, EPS = 14, 64, 1e-6  # pixels of a patch's side, numbers of a head, of the layer norms
+
+
+class Block(nn.Module):
+    """Attention and a perceptron, each after a norm and scaled in every dimension (LayerScale)."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(d, EPS), nn.LayerNorm(d, EPS)
+        self.attn = nn.ModuleDict({"qkv": nn.Linear(d, 3 * d), "proj": nn.Linear(d, d)})
+        self.mlp = nn.ModuleDict({"fc1": nn.Linear(d, 4 * d), "fc2": nn.Linear(4 * d, d)})
+        self.ls1, self.ls2 = (nn.ParameterDict({"gamma": nn.Parameter(torch.ones(d))}) for _ in range(2))
+
+    def forward(self, x_btd: Tensor) -> Tensor:
+        q, k, v = self.attn["qkv"](self.norm1(x_btd)).unflatten(2, (3, -1, HEAD)).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        x_btd = x_btd + self.ls1["gamma"] * self.attn["proj"](mixed)
+        hidden = self.mlp["fc2"](F.gelu(self.mlp["fc1"](self.norm2(x_btd))))
+        return torch.add(x_btd, self.ls2["gamma"] * hidden)
+
+
+class VisionTransformer(nn.Module):
+    """Images (b, 3, side, side), normalised, to class tokens (b, d); the sizes are those of the tensors."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], side: int) -> None:
+        super().__init__()
+        d = tensors["cls_token"].shape[-1]
+        depth = 1 + max(int(name.split(".")[1]) for name in tensors if name.startswith("blocks."))
+        with torch.device("meta"):
+            self.patch_embed = nn.ModuleDict({"proj": nn.Conv2d(3, d, PATCH, PATCH)})
+            self.cls_token = nn.Parameter(torch.empty(1, 1, d))
+            self.pos_embed = nn.Parameter(torch.empty(1, 1 + (side // PATCH) ** 2, d))
+            self.blocks = nn.Sequential(*(Block(d) for _ in range(depth)))
+            self.norm = nn.LayerNorm(d, EPS)
+        placed = positions(tensors["pos_embed"], side // PATCH)
+        self.load_state_dict({**tensors, "pos_embed": placed}, assign=True)
+        self.eval().requires_grad_(False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        patches = self.patch_embed["proj"](images).flatten(2).transpose(1, 2)
+        x_btd = torch.cat([self.cls_token.expand(len(images), -1, -1), patches], dim=1) + self.pos_embed
+        found: Tensor = self.norm(self.blocks(x_btd)[:, 0])
+        return found
+
+
+def positions(embedding: Tensor, grid: int) -> Tensor:
+    """Position embeddings (1, 1 + n x n, d) for a grid of another size, resized as the official network does it.
+
+    It adds 0.1 to the size that it asks for, so that rounding loses no row; samples are n / (grid + 0.1) apart.
+    """
+    of_class, of_patches = embedding[:, :1], embedding[:, 1:]
+    n = round(of_patches.shape[1] ** 0.5)
+    if n == grid:
+        return embedding
+    square = of_patches.unflatten(1, (n, n)).permute(0, 3, 1, 2)
+    resized = F.interpolate(square, scale_factor=(grid + 0.1) / n, mode="bicubic")
+    return torch.cat([of_class, resized.flatten(2).transpose(1, 2)], dim=1)
+
+
+class DINOv2Extractor(Extractor):
+    """1024-d class tokens; images are resized by Pillow's bicubic, in 8 bits, as dgm-eval does it."""
+
+    SIDE = 224
+    title = "DINOv2 ViT-L/14"
+
+    def __init__(self, weights: Path) -> None:
+        super().__init__()
+        self.network = VisionTransformer(load_network(weights), self.SIDE)
+        self.digest = identity(weights, "pil_bicubic_8bit")
+
+    def forward(self, images: Tensor) -> Features:
+        pixels = resized_by_pillow(images, self.SIDE, Image.Resampling.BICUBIC)
+        return Features(self.network(imagenet_normalised(pixels)), None)

@@ -1,0 +1,1 @@
+"""One page with all results, for a browser."""

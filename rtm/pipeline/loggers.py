@@ -1,0 +1,87 @@
+"""TensorBoard and Weights & Biases: the rows of log.jsonl and the sample grids, for who looks there.
+
+A logger begins with all that its run wrote before. So a resumed run shows every step once, even if the logger was
+switched on in between. Weights & Biases writes to disk, for `wandb sync`, unless WANDB_MODE=online.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from PIL import Image
+
+from rtm.core.errors import UserError
+from rtm.core.files import reading
+from rtm.pipeline.runs import log_rows
+
+
+class Logger(Protocol):
+    def write(self, step: int, numbers: Mapping[str, float], grid: Path | None) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    def __init__(self, folder: Path, name: str) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=0)  # a viewer forgets what it has read
+        self.close = self.writer.close
+
+    def write(self, step: int, numbers: Mapping[str, float], grid: Path | None) -> None:
+        for key, number in numbers.items():
+            self.writer.add_scalar(key, number, step)
+        if grid:
+            with reading(grid, "delete it"), Image.open(grid, formats=["PNG"]) as picture:
+                self.writer.add_image("samples", np.asarray(picture), step, dataformats="HWC")
+
+
+class WeightsAndBiases:
+    def __init__(self, folder: Path, name: str) -> None:
+        import wandb
+
+        mode: Any = os.environ.get("WANDB_MODE", "offline")
+        quiet = wandb.Settings(console="off", silent=True, disable_git=True, disable_code=True, x_disable_stats=True)
+        given: dict[str, Any] = {"project": "rtm", "name": name, "id": folder.name, "dir": str(folder)}
+        self.run, self.image = wandb.init(**given, resume="allow", mode=mode, settings=quiet), wandb.Image
+        self.close = self.run.finish
+
+    def write(self, step: int, numbers: Mapping[str, float], grid: Path | None) -> None:
+        if step >= self.run.step:  # online, it has those before
+            self.run.log({**numbers, **({"samples": self.image(str(grid))} if grid else {})}, step=step)
+
+
+KINDS: dict[str, type[TensorBoard] | type[WeightsAndBiases]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+
+
+def check_installed(names: Sequence[str]) -> None:
+    for name in names:
+        if find_spec(name) is None:
+            raise UserError(f"training.loggers names {name}: install it with `pip install {name}`, or leave it out.")
+
+
+@contextmanager
+def loggers(names: Sequence[str], folder: Path, title: str, done: int) -> Iterator[Callable[..., None]]:
+    """Yield a function to call with (step, row) and (step, {}, grid); the first `done` steps are there already."""
+    for name in names:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    opened: list[Logger] = [KINDS[name](folder, title) for name in names]
+
+    def show(step: int, row: Mapping[str, float], grid: Path | None = None) -> None:
+        for each in opened:
+            each.write(step, {key: number for key, number in row.items() if key != "step"}, grid)
+
+    try:
+        rows = {int(row["step"]): row for row in log_rows(folder / "log.jsonl")} if opened else {}  # a step's last row
+        grids = {int(path.stem.removeprefix("grid_")): path for path in folder.glob("grid_*.png")} if opened else {}
+        for step in sorted(step for step in rows | grids if step <= done):
+            show(step, rows.get(step, {}), grids.get(step))
+        yield show
+    finally:
+        for each in opened:
+            each.close()

@@ -1,0 +1,82 @@
+"""The beginning of a trial: look at the pictures, prepare them, time the machine, and write the parameters."""
+
+import os
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from rtm.config import Config, load
+from rtm.config.experiments import Dataset
+from rtm.core.errors import UserError
+from rtm.core.files import write_text
+from rtm.core.layout import Layout
+from rtm.data.prepare import prepare
+from rtm.pipeline.devices import usable_gpus
+from rtm.trial import recipe
+from rtm.trial.images import Kept, Survey, keep, survey
+from rtm.trial.recipe import Choice, Machine
+
+SOURCE = "source.txt"  # where the images of a trial came from
+
+
+def name_of(source: Path) -> str:
+    """A name for params/, from that of the folder or archive."""
+    plain = re.sub(r"[^a-z0-9]+", "_", source.resolve().name.split(".")[0].lower()).strip("_")
+    return plain if plain[:1].isalpha() else f"images_{plain}".rstrip("_")
+
+
+def machine_here() -> Machine:
+    found = min(4, usable_gpus())
+    return Machine(len(os.sched_getaffinity(0)), 1 << (found.bit_length() - 1) if found else 0)
+
+
+def is_begun(name: str, source: Path) -> bool:
+    """Whether this trial has its parameters; an error if it is of other images."""
+    folder = recipe.folder_of(name)
+    if not (folder / "params.yaml").exists():
+        return False
+    known = (folder / SOURCE).read_text().strip() if (folder / SOURCE).exists() else ""
+    if known != str(source.resolve()):
+        raise UserError(f"{folder} is a trial of {known or 'other images'}; give this one another name with --name.")
+    return True
+
+
+def look(source: Path, machine: Machine, name: str, resolution: int | None) -> tuple[Survey, Choice]:
+    """The pictures, and the trial that suits them; its length is chosen later."""
+    found = survey(source)
+    side = resolution or recipe.resolution_for(found.side, machine)
+    count = min(len(found.pictures), machine.images)
+    choice = Choice(name, count, side, machine, recipe.FEWEST_EPOCHS)
+    return found, replace(choice, epochs=recipe.epochs_for(recipe.FEWEST_STEPS, choice))
+
+
+def prepared(source: Path, found: Survey, choice: Choice) -> tuple[Choice, Kept, str]:
+    """Square the pictures, spread evenly over all if they are too many, and prepare them as a dataset."""
+    layout = Layout(recipe.folder_of(choice.name), recipe.folder_of(choice.name))
+    spread = np.linspace(0, len(found.pictures) - 1, choice.images).round().astype(int)
+    folder = layout.downloads() / choice.name
+    kept = keep(source, [found.pictures[place] for place in spread], folder, choice.resolution)
+    choice = replace(choice, images=kept.count)
+    described = recipe.parameters(choice, "0" * 64, 1.0)["datasets"][choice.name]
+    dataset = Dataset.model_validate({**described, "sha256": None})
+    sums = prepare(choice.name, dataset, layout.images(choice.name), folder)
+    return choice, kept, sums["images.npy"]
+
+
+def provisional(choice: Choice, sha256: str) -> Config:
+    """The parameters of a choice before they are written."""
+    with tempfile.TemporaryDirectory() as folder:
+        params = Path(folder) / "params"
+        params.mkdir()
+        recipe.write(Path(folder) / recipe.folder_of(choice.name) / "params.yaml", choice, sha256, 1.0)
+        return load(str(recipe.folder_of(choice.name)), params)
+
+
+def write(choice: Choice, sha256: str, source: Path, hours: float) -> Path:
+    """The parameters come last: a trial that has them has everything before them."""
+    folder = recipe.folder_of(choice.name)
+    write_text(folder / SOURCE, f"{source.resolve()}\n")
+    return recipe.write(folder / "params.yaml", choice, sha256, hours)

@@ -1,0 +1,133 @@
+"""A user's pictures: looked through, and kept in the trial as square PNG files of one size."""
+
+import hashlib
+import io
+import re
+import statistics
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from rtm.core.errors import UserError, printable
+from rtm.core.files import atomic_folder
+from rtm.core.progress import track
+from rtm.data.archives import Archive, Member, opened
+from rtm.data.pictures import FORMATS, SUFFIXES, open_image
+
+FEWEST = 16
+MORE_SUFFIXES = {*SUFFIXES, ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jfif"}
+MORE_FORMATS = (*FORMATS, "GIF", "TIFF", "PPM")  # read by Pillow itself: no program and no second file
+WHITE = (255, 255, 255)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a folder or an archive holds."""
+
+    pictures: tuple[str, ...]  # paths inside of it
+    side: int  # median of the shorter sides, in pixels
+    broken: tuple[str, ...]
+    others: int  # files that are no pictures
+
+
+@dataclass(frozen=True)
+class Kept:
+    count: int
+    broken: tuple[str, ...]
+    copies: int  # pictures that were there before, pixel by pixel
+
+
+def survey(source: Path) -> Survey:
+    """Read the sizes of all pictures; an error if there are too few to learn from."""
+    if not source.exists():
+        raise UserError(f"{source} does not exist; give a folder of images, or a zip or tar of them.")
+    sides: dict[str, int] = {}
+    broken = []
+    with opened(source) as archive:
+        members = archive.members()
+        chosen = [member for member in members if member.path.suffix.lower() in MORE_SUFFIXES]
+        for member in track(chosen, f"look through {source.name}", len(chosen)):
+            size = _size(archive, member)
+            if size is None:
+                broken.append(str(member.path))
+            else:
+                sides[str(member.path)] = min(size)
+    if len(sides) < FEWEST:
+        raise UserError(_too_few(source, len(sides), broken))
+    return Survey(
+        tuple(sorted(sides)), int(statistics.median(sides.values())), tuple(broken), len(members) - len(chosen)
+    )
+
+
+def keep(source: Path, pictures: Sequence[str], folder: Path, side: int) -> Kept:
+    """Write the pictures as squares; those that cannot be decoded are named, and exact copies left out."""
+    seen: set[bytes] = set()
+    broken, wanted = [], set(pictures)
+    with opened(source) as archive, atomic_folder(folder) as new:
+        members = [member for member in archive.members() if str(member.path) in wanted]
+        for member in track(sorted(members, key=lambda each: str(each.path)), "square the images", len(members)):
+            try:
+                with _opened(archive, member) as image:
+                    square = squared(image, side)
+            except UserError:
+                broken.append(str(member.path))
+                continue
+            content = hashlib.sha256(square.tobytes()).digest()
+            if content not in seen:
+                seen.add(content)
+                square.save(new / f"{len(seen):06d}-{_plain(member.path.stem)}.png")
+        if len(seen) < FEWEST:
+            raise UserError(_too_few(source, len(seen), broken))
+    return Kept(len(seen), tuple(broken), len(members) - len(broken) - len(seen))
+
+
+def squared(image: Image.Image, side: int) -> Image.Image:
+    """RGB as a viewer shows it, cut to the square in the middle and resized."""
+    upright = _eight_bits(ImageOps.exif_transpose(image))
+    if upright.has_transparency_data:
+        layers = upright.convert("RGBA")
+        upright = Image.alpha_composite(Image.new("RGBA", layers.size, WHITE), layers)
+    return ImageOps.fit(upright.convert("RGB"), (side, side), Image.Resampling.LANCZOS)
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Pillow cuts 16-bit and float images off at 255; their range is kept instead."""
+    if not image.mode.startswith(("I", "F")):
+        return image
+    values = np.asarray(image, np.float64)
+    low, high = values.min(), values.max()
+    if image.mode.startswith("I"):
+        low, high = 0.0, 65535.0 if high > 255 else 255.0
+    return Image.fromarray(np.rint(255 * (values - low) / max(high - low, 1e-12)).clip(0, 255).astype(np.uint8))
+
+
+def _size(archive: Archive, member: Member) -> tuple[int, int] | None:
+    try:
+        with _opened(archive, member) as image:
+            return image.size
+    except UserError:
+        return None
+
+
+def _opened(archive: Archive, member: Member) -> AbstractContextManager[Image.Image]:
+    return open_image(io.BytesIO(archive.read(member)), str(member.path), "leave it out", MORE_FORMATS)
+
+
+def _plain(stem: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]+", "_", stem)[:40].strip("._") or "image"
+
+
+def _too_few(source: Path, found: int, broken: Sequence[str]) -> str:
+    kinds = ", ".join(sorted(MORE_SUFFIXES))
+    some = f" {named(broken)} cannot be read." if broken else ""
+    return f"{source} has {found} images that can be read ({kinds}); at least {FEWEST} different ones are needed.{some}"
+
+
+def named(paths: Sequence[str], most: int = 5) -> str:
+    """The first of them, and how many more."""
+    shown = ", ".join(map(printable, paths[:most]))
+    return shown if len(paths) <= most else f"{shown} and {len(paths) - most} more"

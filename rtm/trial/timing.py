@@ -1,0 +1,62 @@
+"""How fast this machine trains: a few real steps on a few of the images."""
+
+import time
+from dataclasses import dataclass, replace
+
+import torch
+
+from rtm.config import Config, Experiment
+from rtm.core.devices import best_device
+from rtm.methods.imle.method import ImleMethod
+from rtm.training.assembly import setting_of
+from rtm.trial.beginning import provisional
+from rtm.trial.recipe import FEWEST_STEPS, MAPPERS, Choice, epochs_for
+
+IMAGES = 32  # that are timed
+STEPS = 3
+
+
+@dataclass(frozen=True)
+class Pace:
+    step: float  # seconds
+    pooled: float  # seconds for each image of a pool: decoded, looked at, compared
+
+    def seconds(self, experiment: Experiment) -> float:
+        """Of a whole training."""
+        imle, steps, images = experiment.recipe.imle, experiment.steps(), experiment.dataset.count
+        assert imle is not None
+        rounds = -(-steps * experiment.recipe.training.batch // (images * imle.refresh))
+        return steps * self.step + rounds * imle.pool * images * self.pooled
+
+
+def pace(config: Config, experiment: Experiment) -> Pace:
+    """Time the first round and the steps after it, as the training does them."""
+    torch.set_num_threads(experiment.recipe.resources.cpus)
+    setting = setting_of(config.layout, experiment, 0, best_device())
+    setting.images.pixels = setting.images.pixels[:IMAGES]
+    method = ImleMethod(setting)
+    seconds = [_timed(method, step) for step in range(STEPS + 1)]
+    step = sorted(seconds[1:])[STEPS // 2]
+    return Pace(step, max(0.0, seconds[0] - step) / method.m)
+
+
+def _timed(method: ImleMethod, step: int) -> float:
+    began = time.monotonic()
+    method.step(step)
+    if method.setting.device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.monotonic() - began
+
+
+def length(choice: Choice, sha256: str, minutes: float | None, epochs: int | None) -> tuple[Choice, float]:
+    """The trial with its length, as asked for or as it fits the machine, and the seconds that the trainings take."""
+    config = provisional(choice, sha256)
+    slowest = config.experiments[f"{choice.name}_rtm"]
+    speed = pace(config, slowest)
+    number = len(MAPPERS)
+    beside = 1 if choice.machine.gpus or choice.machine.cores < number else number
+    budget = 60 * (minutes or choice.machine.minutes) * beside / number
+    wanted = max(FEWEST_STEPS, budget / speed.seconds(slowest) * choice.steps)
+    choice = replace(choice, epochs=epochs or epochs_for(wanted, choice))
+    final = provisional(choice, sha256).experiments[slowest.name]
+    return choice, speed.seconds(final) * number / beside

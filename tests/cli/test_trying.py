@@ -1,0 +1,162 @@
+"""`rtm try` on a small folder: stopped by Ctrl-C, gone on with, to pictures; then it has nothing to do."""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from rich.console import Console
+from support import ROOT
+from support.archives import noise
+from support.needed import needed
+from support.waiting import tail, wait_for, wait_for_end
+from support.workspace import copied, environment, run
+
+from rtm.cli import trying
+from rtm.config import load
+from rtm.core.errors import UserError
+from rtm.lineage.recording import recorded
+from rtm.pipeline.graph import jobs
+
+slow = pytest.mark.slow(seconds=45)
+WORDS = ("rtm", "try", "pictures", "--name", "small", "--pictures")
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    weights = needed(ROOT / "weights/vgg16.safetensors", "vgg16", "REQUIRE_WEIGHTS")
+    folder = copied(tmp_path_factory.mktemp("try"))
+    (folder / "weights").mkdir()
+    (folder / "weights/vgg16.safetensors").symlink_to(weights)
+    with chdir(folder), recorded(jobs(load())["fetch/vgg16"]):
+        pass
+    (folder / "pictures").mkdir()
+    for number in range(16):
+        Image.fromarray(noise(40, 40, 3, seed=number)).save(folder / f"pictures/{number}.png")
+    (folder / "pictures/broken.jpg").write_bytes(b"x")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def stopped(workspace: Path) -> str:
+    """What it prints until Ctrl-C, as soon as both trainings run."""
+    with open(workspace / "out.txt", "w") as file:
+        words = [*WORDS, "--epochs", "8"]
+        process = subprocess.Popen(
+            words,
+            cwd=workspace,
+            env=environment(workspace),
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            # a shell lets its background jobs ignore it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+        def progress() -> str:
+            return tail(workspace / "out.txt") + tail(workspace / "try/small/logs/try/snakemake.log")
+
+        def begun() -> bool:
+            return len(list(workspace.glob("try/small/runs/*/*/log.jsonl"))) == 2 or process.poll() is not None
+
+        wait_for(begun, progress)
+        os.killpg(process.pid, signal.SIGINT)
+        assert wait_for_end(process, progress) == 130, progress()
+    return (workspace / "out.txt").read_text()
+
+
+@pytest.fixture(scope="module")
+def finished(workspace: Path, stopped: str) -> str:
+    return run(workspace, *WORDS)
+
+
+@slow
+def test_it_says_what_it_will_take(stopped: str) -> None:
+    for part in ("Left out, since they cannot be read: broken.jpg.", "16 at 32 x 32 px", "26 steps of 5 images each"):
+        assert part in stopped
+    assert "minutes of training, measured on this machine" in stopped and "try/small/reports/index.html" in stopped
+
+
+@slow
+def test_it_stops_with_everything_saved(workspace: Path, stopped: str) -> None:
+    assert "the same command goes on" in stopped and "Traceback" not in stopped
+    assert len(list(workspace.glob("try/small/runs/*/*/state.pt"))) == 2
+    assert not list(workspace.glob("try/small/checkpoints/*/*"))
+
+
+@slow
+def test_it_goes_on_and_ends_with_pictures(workspace: Path, finished: str) -> None:
+    assert "Going on with try/small/params.yaml" in finished
+    grids = [line.strip() for line in finished.splitlines() if line.strip().endswith(".png")]
+    assert len(grids) == 2
+    for path in grids:
+        with Image.open(workspace / path) as image:
+            assert image.size == (256, 256)
+    for mapper in ("mlp", "rtm"):
+        assert f"rtm generate try/small/small_{mapper}\n" in finished
+        assert (workspace / f"try/small/checkpoints/small_{mapper}/seed0.safetensors").exists()
+    log = next(workspace.glob("try/small/runs/small_rtm/*/log.jsonl")).read_text()
+    assert log.count('"step": 1,') == 1  # the first step was not repeated
+
+
+@slow
+def test_it_is_an_experiment_like_any_other(workspace: Path, finished: str) -> None:
+    assert "2 done" in run(workspace, "rtm", "status", "--scale", "try/small")
+    assert "fresh" in run(workspace, "rtm", "lineage", "why", "try/small/train/small_rtm")
+    assert run(workspace, "rtm", "report", "--scale", "try/small").strip() == "try/small/reports/index.html"
+
+
+@slow
+def test_a_second_call_has_nothing_to_train(workspace: Path, finished: str) -> None:
+    checkpoints = {path: path.stat().st_mtime_ns for path in workspace.glob("try/small/checkpoints/*/*")}
+    run(workspace, *WORDS)
+    assert checkpoints == {path: path.stat().st_mtime_ns for path in workspace.glob("try/small/checkpoints/*/*")}
+
+
+def asked(**given: object) -> argparse.Namespace:
+    blank: dict[str, object] = dict.fromkeys(("source", "name", "minutes", "epochs", "resolution", "export"))
+    return argparse.Namespace(**{**blank, "pictures": True, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "Name a folder of images: rtm try FOLDER"),
+        ({"source": Path("cats"), "name": "My cats"}, "'My cats' is no name for a trial"),
+        ({"source": Path("cats"), "minutes": -1.0}, "--minutes is -1.0; give a number above 0"),
+        ({"source": Path("cats"), "minutes": 1.0, "epochs": 3}, "Give --minutes or --epochs, not both"),
+        ({"export": "dogs"}, "There is no trial 'dogs'"),
+    ],
+)
+def test_a_mistake_is_one_sentence(given: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        trying.attempt(asked(**given))
+    assert message in str(error.value)
+
+
+def test_a_trial_that_is_begun_keeps_its_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "try/cats").mkdir(parents=True)
+    (tmp_path / "try/cats/params.yaml").touch()
+    (tmp_path / "try/cats/source.txt").write_text(f"{tmp_path / 'cats'}\n")
+    with pytest.raises(UserError, match="begun and keeps its parameters; leave --epochs out"):
+        trying.attempt(asked(source=Path("cats"), epochs=3))
+    with pytest.raises(UserError, match=r"is a trial of .*/cats; give this one another name with --name"):
+        trying.attempt(asked(source=Path("dogs"), name="cats"))
+
+
+def test_without_the_network_of_the_metrics_there_are_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(_: str) -> None:
+        raise UserError("No source gave Inception.")
+
+    monkeypatch.setattr(trying, "_fetch", unreachable)
+    console = Console(record=True)
+    assert not trying._can_measure(console)
+    assert "Without numbers, only pictures: No source gave Inception." in console.export_text()

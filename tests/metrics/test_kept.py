@@ -1,0 +1,87 @@
+"""Kept features: extracted once, found by content, and never trusted when damaged or of other code."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from rtm.metrics.features import Extractor, Features, extract
+from rtm.metrics.kept import BLOCK, Kept, uses
+
+Pixels = NDArray[np.uint8]
+
+
+class Counting(Extractor):
+    """Features are a fixed projection of the pixels; counts the images, and stops after some if it has to."""
+
+    def __init__(self, digest: str = "one", factor: float = 1.0, most: int = 10**9) -> None:
+        super().__init__()
+        self.digest, self.title, self.factor, self.most, self.count = digest, digest, factor, most, 0
+
+    def forward(self, images: torch.Tensor) -> Features:
+        self.count += len(images)
+        if self.count > self.most:
+            raise KeyboardInterrupt
+        means = images.float().mean((2, 3)) * self.factor
+        return Features(means, means.cumsum(1))
+
+
+def pixels(count: int, seed: int = 0) -> Pixels:
+    return np.random.default_rng(seed).integers(0, 256, (count, 4, 4, 3), dtype=np.uint8)
+
+
+def taken(folder: Path, images: Pixels, extractor: Counting) -> int:
+    """How many images were extracted; what is returned equals a plain extraction."""
+    kept = Kept(folder, extractor, 64, "cpu")
+    before = extractor.count
+    found = kept.features(images, len(images))
+    count = extractor.count - before
+    plain = extract(images, extractor, 64, "cpu")
+    np.testing.assert_array_equal(found.features, plain.features)
+    assert found.logits is not None and plain.logits is not None
+    np.testing.assert_array_equal(found.logits, plain.logits)
+    return count
+
+
+def test_an_image_is_extracted_once_in_whatever_order_and_company(tmp_path: Path) -> None:
+    images = pixels(2 * BLOCK + 30)
+    assert taken(tmp_path, images, Counting()) == len(images)
+    assert taken(tmp_path, images, Counting()) == 0
+    chosen = np.random.default_rng(1).permutation(len(images))[:700]
+    assert taken(tmp_path, images[chosen], Counting()) == 0
+    assert taken(tmp_path, np.concatenate([images[:20], pixels(7, seed=2), images[:5]]), Counting()) == 7
+    assert taken(tmp_path, np.concatenate([pixels(1, seed=3)] * 9), Counting()) == 1
+    assert taken(tmp_path, images, Counting("another network")) == len(images)
+    kept = {each.network: each.images for each in uses(tmp_path)}
+    assert kept == {"one": len(images) + 8, "another network": len(images)}
+
+
+def test_the_shape_of_an_image_is_a_part_of_it(tmp_path: Path) -> None:
+    wide = pixels(3).reshape(3, 2, 8, 3)
+    assert taken(tmp_path, pixels(3), Counting()) == taken(tmp_path, wide, Counting()) == 3
+
+
+def test_an_interrupted_extraction_goes_on_at_its_block(tmp_path: Path) -> None:
+    images = pixels(3 * BLOCK)
+    with pytest.raises(KeyboardInterrupt):
+        taken(tmp_path, images, Counting(most=2 * BLOCK + 100))
+    assert taken(tmp_path, images, Counting()) == BLOCK
+
+
+def test_features_of_other_code_are_extracted_again(tmp_path: Path) -> None:
+    assert taken(tmp_path, pixels(9), Counting()) == 9
+    assert taken(tmp_path, pixels(9), Counting(factor=1.001)) == 9
+    assert taken(tmp_path, pixels(9), Counting(factor=1.001)) == 0
+    assert taken(tmp_path, pixels(9), Counting()) == 0
+
+
+@pytest.mark.parametrize("damage", [lambda whole: whole[:-9], lambda whole: whole[:-1] + bytes([whole[-1] ^ 1])])
+def test_a_damaged_file_is_made_again(tmp_path: Path, damage: object) -> None:
+    assert callable(damage)
+    assert taken(tmp_path, pixels(9), Counting()) == 9
+    (path,) = tmp_path.glob("one/*.safetensors")
+    path.write_bytes(damage(path.read_bytes()))
+    assert taken(tmp_path, pixels(9), Counting()) == 9
+    assert taken(tmp_path, pixels(9), Counting()) == 0

@@ -1,0 +1,128 @@
+"""Intervals against the truth: many sets of images from known Gaussians, all compared with one reference."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from rtm.metrics.fid import Statistics, frechet_distance, frechet_floor
+from rtm.metrics.inception_score import inception_score, inception_score_error
+from rtm.metrics.kid import Kernel, kernel_distance
+from rtm.metrics.prdc import membership
+from rtm.metrics.prdc_error import prdc_intervals
+from rtm.metrics.uncertainty import Interval, about, exact_share, frechet_error, of_share
+
+Found = tuple[dict[str, float], dict[str, Interval]]
+WIDTH, CLASSES = np.array([1.6, 1.2, 1, 0.8, 0.6, 0.4, 0.3, 0.2]), 6
+
+
+def images(random: np.random.Generator, count: int, width: int, like: float = 1.0) -> NDArray[np.float32]:
+    """Features of a decaying spectrum; `like` 1 is the distribution of the real ones."""
+    spread = np.resize(WIDTH, width)
+    return np.asarray(spread * (like * random.normal(size=(count, width)) + (1 - like)), np.float32)
+
+
+def right(seen: list[Found], names: tuple[str, ...]) -> None:
+    """The mean width is that of the true spread, and the intervals hold the true expectation."""
+    for name in names:
+        values = np.array([metrics[name] for metrics, _ in seen])
+        low, high = np.array([intervals[name] for _, intervals in seen]).T
+        ratio = (high - low).mean() / (2 * 1.96 * values.std(ddof=1))
+        assert 0.85 <= ratio <= 1.15, f"{name}: {ratio:.2f} of the right width"
+        cover = ((low <= values.mean()) & (values.mean() <= high)).mean()
+        assert 0.92 <= cover <= 0.98, f"{name}: the intervals hold the truth in {cover:.1%}"
+
+
+def distances_of(real: NDArray[np.float32], sets: Iterator[NDArray[np.float32]]) -> list[Found]:
+    statistics, kernel, seen = Statistics.of(real), Kernel.of(real), list[Found]()
+    for features in sets:
+        fake = Statistics.of(features)
+        fid, error = frechet_distance(statistics, fake), frechet_error(statistics, fake)
+        kid, kid_error = kernel_distance(kernel, features)
+        score = inception_score(features[:, :CLASSES], 2)[0]
+        score_error = inception_score_error(features[:, :CLASSES], 2)
+        intervals = {"fid": about(fid, error), "kid": about(kid, kid_error), "is": about(score, score_error)}
+        seen.append(({"fid": fid, "kid": kid, "is": score}, intervals))
+    return seen
+
+
+@pytest.mark.slow(seconds=4)
+@pytest.mark.parametrize("like", [0.8, 0.95])
+@pytest.mark.parametrize(("width", "count"), [(64, 154), (24, 576)])
+def test_intervals_of_fid_kid_and_inception_score_are_right(width: int, count: int, like: float) -> None:
+    """With 2.4 and 24 images a dimension, and where real and generated images are nearly alike."""
+    random = np.random.default_rng(1)
+    real = images(random, 800, width)
+    seen = distances_of(real, (images(random, count, width, like) for _ in range(400)))
+    right(seen, ("fid", "is", "kid") if like < 0.9 else ("fid", "is"))  # KID of nearly equal sets is skew
+
+
+@pytest.mark.slow(seconds=12)
+@pytest.mark.parametrize(("width", "count", "reals"), [(32, 77, 300), (8, 192, 192)])
+def test_intervals_of_precision_recall_density_and_coverage_are_right(width: int, count: int, reals: int) -> None:
+    random = np.random.default_rng(2)
+    real, seen = images(random, reals, width), list[Found]()
+    for _ in range(300):
+        fake = images(random, count, width, 0.9)
+        members = membership(real, fake, k=3)
+        seen.append((members.metrics(), prdc_intervals(real, fake, members, strict=True)))
+    right(seen, ("precision", "recall", "density", "coverage"))
+
+
+@pytest.mark.slow(seconds=3)
+def test_few_images_in_many_dimensions_have_an_interval_too() -> None:
+    """Of a rank below the dimensions, on either side; the widths are right within a third."""
+    random = np.random.default_rng(3)
+    for count, reals in ((40, 500), (40, 30), (200, 30)):
+        real = Statistics.of(images(random, reals, 64))
+        sets = [Statistics.of(images(random, count, 64, 0.8)) for _ in range(200)]
+        spread = np.std([frechet_distance(real, fake) for fake in sets])
+        assert np.mean([frechet_error(real, fake) for fake in sets]) == pytest.approx(spread, rel=0.33)
+
+
+def test_the_error_does_not_depend_on_the_path_to_it() -> None:
+    """Constant features make more dimensions than images: products of images instead of covariances."""
+    random = np.random.default_rng(4)
+    real, fake = (images(random, 150, 48, like) for like in (1.0, 0.8))
+    padded = [Statistics.of(np.pad(each, ((0, 0), (0, 200)))) for each in (real, fake)]
+    found = frechet_error(Statistics.of(real), Statistics.of(fake))
+    assert frechet_error(*padded) == pytest.approx(found, rel=1e-6)
+
+
+def test_intervals_at_the_ends() -> None:
+    """All or none of the images, sets that are equal, and too few images for quarters."""
+    for share, bounds in ((0.0, (0, 0.05)), (1.0, (0.95, 1))):
+        for interval in (of_share(share, 100), exact_share(share, 100)):
+            assert bounds[0] <= interval[0] <= share <= interval[1] <= bounds[1] and interval[0] < interval[1]
+    random = np.random.default_rng(5)
+    real = images(random, 60, 6)
+    members = membership(real, real, k=3)
+    same = prdc_intervals(real, real, members, strict=True)
+    assert all(
+        low <= value <= high for value, (low, high) in zip(members.metrics().values(), same.values(), strict=True)
+    )
+    assert same["coverage"][1] == 1 and same["coverage"][0] > 0.9
+    far = prdc_intervals(real, real + 100, membership(real, real + 100, k=3), strict=True)
+    assert far["recall"][0] == far["coverage"][0] == 0 and far["recall"][1] < 0.1
+    few = prdc_intervals(real, real[:15], membership(real, real[:15], k=3), strict=True)
+    assert set(few) == {"precision", "density"}
+
+
+def test_an_exact_interval_is_that_of_scipy() -> None:
+    for hits, count in ((0, 9), (3, 9), (9, 9), (480, 1000)):
+        expected = binomtest(hits, count).proportion_ci(0.95, "exact")
+        assert exact_share(hits / count, count) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_the_floor_is_what_real_images_score_against_others() -> None:
+    """Images as good as real ones score about this; fewer images score more."""
+    random = np.random.default_rng(6)
+    real = images(random, 1000, 16)
+    fresh = frechet_distance(real, images(random, 100, 16))
+    floor, sizes = frechet_floor(Statistics.of(real), 100)
+    assert sizes == (100, 900) and floor == pytest.approx(fresh, rel=0.3)
+    halves, sizes = frechet_floor(Statistics.of(real[:101]), 100)
+    assert sizes == (50, 51) and halves > 2 * floor
+    assert frechet_floor(Statistics.of(real), 100)[0] == floor

@@ -1,0 +1,100 @@
+"""What needs torch and safetensors alone runs where nothing else is installed, and what needs more says so."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from support import ROOT, checkpoints
+
+REFUSING = """
+import json, sys
+from importlib.abc import MetaPathFinder
+
+class Without(MetaPathFinder):
+    names, finders = set(json.loads({names!r})), sys.meta_path[:]
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in self.names:
+            return None
+        return next((spec for each in self.finders if (spec := each.find_spec(name, path, target))), None)
+
+sys.meta_path[:] = [Without()]
+"""
+
+
+def needed(distribution: str, found: set[str]) -> set[str]:
+    """A distribution and all that it requires."""
+    if (name := canonicalize_name(distribution)) not in found:
+        found.add(name)
+        try:
+            listed = [Requirement(each) for each in requires(name) or ()]
+        except PackageNotFoundError:
+            return found
+        for each in listed:
+            if each.marker is None or each.marker.evaluate({"extra": ""}):
+                needed(each.name, found)
+    return found
+
+
+def others() -> list[str]:
+    """Everything installed that neither torch nor safetensors requires."""
+    light = {*needed("torch", set()), *needed("safetensors", set())}
+    kept = {"rtm", "tests", *sys.stdlib_module_names}
+    owners = packages_distributions().items()
+    return sorted(
+        module for module, dists in owners if module not in kept and not light & {*map(canonicalize_name, dists)}
+    )
+
+
+def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    script = REFUSING.format(names=json.dumps(others())) + code
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+CODE = """
+import torch, rtm
+from rtm.models.stylegan2.mapping import StyleMapping
+from rtm.models.decoders import Decoder
+
+w = rtm.RTM(32, tokens=None, width=8, H=2, L=1)(torch.randn(3, 32))
+Decoder(32, "residual", {1: 1, 4: 1, 8: 1}, 8)(rtm.MLPMapper(32, 2)(w))
+StyleMapping.rtm(16, 0, 16, 4, width=8)(torch.randn(2, 16))
+for name in ("imle", "gan"):
+    images = rtm.load(f"{name}.safetensors")(count=4, seed=1, truncation=0.7)
+    assert images.shape == (4, 8, 8, 3), images.shape
+try:
+    rtm.load("hf://owner/name/w.safetensors")
+except Exception as error:
+    print(error)
+import sys
+sys.argv = ["rtm", "generate", "imle.safetensors", "--count", "9", "--H", "3"]
+from rtm.__main__ import main
+main()
+loaded = {name.split(".")[0] for name in sys.modules}
+print(sorted(loaded & Without.names))
+sys.argv = ["rtm", "train", "digits_rtm"]
+main()
+"""
+
+
+def test_mappers_decoders_and_checkpoints_need_torch_and_safetensors_alone(tmp_path: Path) -> None:
+    assert {"numpy", "pydantic", "yaml", "PIL", "rich", "snakemake", "dvc", "scipy"} <= set(others())
+    checkpoints.write(tmp_path / "imle.safetensors", checkpoints.IMLE)
+    checkpoints.write(tmp_path / "gan.safetensors", checkpoints.GAN)
+    done = run(tmp_path, CODE)
+    lines = done.stdout.splitlines()
+    hub = "huggingface_hub is not installed; get it with `pip install huggingface_hub`, then hf://owner/name/w.safetensors"
+    assert lines == [f"{hub} can be read.", "generated/imle_count9_H3.png", "[]"], done.stderr
+    assert (tmp_path / "generated/imle_count9_H3.png").stat().st_size > 1000
+    assert done.returncode == 1
+    missing = (
+        r"rtm: \w+ is not installed; run `pip install -e '.\[pipeline\]'` in a clone of the repository for all verbs.*"
+    )
+    assert re.fullmatch(missing, done.stderr.strip().splitlines()[-1])

@@ -1,0 +1,50 @@
+"""requirements.lock fits pyproject.toml: all that is asked for, in versions that it admits, each file by its hash."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from support import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+LOCK = (ROOT / "requirements.lock").read_text()
+ENTRY = re.compile(r"^([a-z0-9.-]+)==(\S+?)( ; [^\\\n]+)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M)
+PINS = {(canonicalize_name(name), Version(version)) for name, version, _, _ in ENTRY.findall(LOCK)}
+
+
+def asked(requirements: list[str]) -> Iterator[Requirement]:
+    """Requirements with the extras that they refer to."""
+    for each in map(Requirement, requirements):
+        if each.name == PROJECT["name"]:
+            for extra in sorted(each.extras):  # one order in all processes
+                yield from asked(EXTRAS[extra])
+        else:
+            yield each
+
+
+def test_nothing_but_pinned_files_with_hashes_is_in_it() -> None:
+    assert len(PINS) > 100
+    assert all(line.startswith("#") for line in ENTRY.sub("", LOCK).splitlines())
+
+
+@pytest.mark.parametrize("requirement", [*asked([*PROJECT["dependencies"], *EXTRAS["dev"]])], ids=str)
+def test_a_direct_requirement_is_in_it(requirement: Requirement) -> None:
+    found = [version for name, version in PINS if name == canonicalize_name(requirement.name)]
+    assert found and all(requirement.specifier.contains(version) for version in found), "run `make lock`"
+
+
+def test_the_tests_need_every_extra() -> None:
+    """`make install` installs `dev`."""
+    named = {requirement.name for requirement in asked(EXTRAS["dev"])}
+    assert named >= {each.name for extra in EXTRAS.values() for each in asked(extra)}
+
+
+def test_the_builder_of_the_package_is_in_it() -> None:
+    """It is built without a download that no hash protects."""
+    (needed,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert any(name == "setuptools" and Requirement(needed).specifier.contains(version) for name, version in PINS)

@@ -1,0 +1,43 @@
+"""README and docs/: links lead somewhere, commands of `rtm` exist with their options, the picture has its receipt."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+from rtm.cli.main import _parser
+from rtm.core.files import digest, read_json
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(re.sub(r"```.*?```", "", page.read_text(), flags=re.S)):
+        place, _, anchor = link.partition("#")
+        if re.match(r"\w+://", link):
+            continue
+        target = (page.parent / place) if place else page
+        assert target.exists(), f"{page.name}: {link}"
+        if anchor and target.suffix == ".md":
+            titles = re.findall(r"^#+ (.*)$", target.read_text(), re.M)
+            assert anchor in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}, link
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/workstation.md"])
+def test_commands_exist_with_their_options(page: str) -> None:
+    blocks = re.findall(r"```\n(.*?)```", (ROOT / page).read_text(), re.S)
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    commands = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("rtm ")]
+    assert commands
+    for words in commands:
+        _parser().parse_args(words)
+
+
+def test_the_picture_is_the_one_of_its_receipt() -> None:
+    receipt = read_json(ROOT / "docs/samples.json")
+    (figure,) = [path for path in receipt["outputs"] if path.endswith(".png")]
+    assert receipt["outputs"][figure]["md5"] == digest(ROOT / "docs/samples.png", "md5")

@@ -1,0 +1,105 @@
+"""Pictures of any kind become squares of one size; what cannot be read is named, and too few are refused."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.archives import noise
+
+from rtm.core.errors import UserError
+from rtm.trial.images import FEWEST, keep, squared, survey
+
+
+def folder_of(path: Path, number: int) -> Path:
+    path.mkdir(exist_ok=True)
+    for index in range(number):
+        Image.fromarray(noise(40 + index, 60, 3, seed=index)).save(path / f"{index:02d}.png")
+    return path
+
+
+def test_any_mode_and_format_is_kept(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "in", FEWEST)
+    kinds = {"L": "grey.png", "1": "two.png", "P": "few.gif", "CMYK": "print.jpg", "LA": "clear.tiff"}
+    for number, (mode, name) in enumerate(kinds.items()):
+        Image.fromarray(noise(50, 70, 3, seed=100 + number)).convert(mode).save(source / name)
+    (source / "sub").mkdir()
+    Image.fromarray(noise(50, 70, 3, seed=99)).save(source / "sub" / "deeper.WEBP", "WEBP")
+    found = survey(source)
+    assert len(found.pictures) == FEWEST + 6 and found.side == 50 and not found.broken
+    kept = keep(source, found.pictures, tmp_path / "out", 32)
+    assert kept.count == FEWEST + 6 and not kept.broken and not kept.copies
+    for path in (tmp_path / "out").iterdir():
+        with Image.open(path) as image:
+            assert image.size == (32, 32) and image.mode == "RGB"
+
+
+def test_a_photograph_stands_upright() -> None:
+    """A camera writes how it was held into the file, and viewers follow it."""
+    pixels = np.zeros((8, 8, 3), np.uint8)
+    pixels[0, 0] = 255
+    image = Image.fromarray(pixels)
+    image.getexif()[0x0112] = 3  # turned by 180 degrees
+    assert np.asarray(squared(image, 8))[7, 7].min() == 255
+
+
+def test_deep_colours_keep_their_range() -> None:
+    ramp = Image.fromarray(np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16))
+    values = np.asarray(squared(ramp, 8))
+    assert values[0, 0, 0] == 0 and values[-1, -1, 0] == 255 and 120 < values[4, 0, 0] < 140
+
+
+def test_transparent_parts_are_white() -> None:
+    assert np.asarray(squared(Image.new("RGBA", (9, 9), (200, 0, 0, 0)), 4)).min() == 255
+
+
+def test_the_middle_of_a_wide_picture_is_taken() -> None:
+    pixels = np.zeros((10, 30, 3), np.uint8)
+    pixels[:, 10:20] = 255
+    assert np.asarray(squared(Image.fromarray(pixels), 10)).min() == 255
+
+
+def test_broken_pictures_copies_and_other_files_are_reported(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "in", FEWEST)
+    whole = (source / "00.png").read_bytes()
+    (source / "copy.png").write_bytes(whole)
+    (source / "text.jpg").write_bytes(b"not an image")
+    (source / "cut.jpg").write_bytes(jpeg(tmp_path)[:-200])
+    (source / "notes.txt").write_text("x")
+    found = survey(source)
+    assert found.broken == ("text.jpg",) and found.others == 1
+    kept = keep(source, found.pictures, tmp_path / "out", 32)
+    assert (kept.count, kept.broken, kept.copies) == (FEWEST, ("cut.jpg",), 1)
+
+
+def jpeg(folder: Path) -> bytes:
+    Image.fromarray(noise(64, 64, 3)).save(folder / "whole.jpg")
+    return (folder / "whole.jpg").read_bytes()
+
+
+def test_an_archive_is_read_as_a_folder(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "in", FEWEST)
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for path in source.iterdir():
+            archive.write(path, path.name)
+    found = survey(tmp_path / "all.zip")
+    assert found.pictures == survey(source).pictures
+    assert keep(tmp_path / "all.zip", found.pictures, tmp_path / "out", 32).count == FEWEST
+
+
+def test_too_few_are_refused_with_a_sentence(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "in", FEWEST - 1)
+    (source / "bad.png").write_bytes(b"x")
+    with pytest.raises(UserError, match=rf"in has {FEWEST - 1} images .* at least {FEWEST} .*bad\.png cannot be read"):
+        survey(source)
+    with pytest.raises(UserError, match="does not exist; give a folder of images"):
+        survey(tmp_path / "nowhere")
+
+
+def test_copies_do_not_count(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "in", FEWEST - 1)
+    (source / "copy.png").write_bytes((source / "00.png").read_bytes())
+    with pytest.raises(UserError, match=f"has {FEWEST - 1} images"):
+        keep(source, survey(source).pictures, tmp_path / "out", 32)
+    assert not (tmp_path / "out").exists()
