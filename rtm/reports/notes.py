@@ -7,19 +7,22 @@ from rtm.config import Config
 from rtm.config.reports import COST_METRICS
 from rtm.core.files import read_json
 from rtm.core.layout import Layout
-from rtm.lineage.environment import differences
+from rtm.lineage import environment
 from rtm.lineage.format import read_receipt
 from rtm.reports.cells import TITLES, Cell, Sheet, format_number, sources
 from rtm.reports.commands import command
+from rtm.reports.converged import convergence
 from rtm.reports.mathematics import plain
+from rtm.reports.result import differences
 
 SCOPES = {"column": "of each column", "row": "of each row", "group": "of each column within its group"}
 
 
 def notes(config: Config, layout: Layout, sheet: Sheet) -> list[str]:
     """Sentences in plain text; `...` is code, and ∗, † and ‡ are the marks of the table."""
-    found = [*_marks(sheet), *_origins(config, layout, sheet), *_environments(config, layout, sheet)]
-    return [*found, *_gaps(config, layout, sheet)]
+    found = [*_marks(sheet), *_origins(config, layout, sheet), *differences(config, layout, sheet)]
+    trained = convergence(config, layout, _experiments(sheet))
+    return [*found, *trained, *_environments(config, layout, sheet), *_gaps(config, layout, sheet)]
 
 
 def stands_in(config: Config) -> bool:
@@ -112,16 +115,19 @@ def _floors(config: Config, layout: Layout, cells: Iterable[Cell]) -> Iterator[s
 
 def _environments(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
     """Differences in versions or GPUs between the trainings of the rows."""
-    names = dict.fromkeys(cell.part.experiment for cell in sheet.cells if cell.part.experiment and cell.measurable)
     found: dict[str, dict[str, str]] = {}
-    for name in names:
+    for name in _experiments(sheet):
         seeds = config.experiment(name).seeds
         for seed in seeds:
             receipt = layout.receipt("train", f"{name}/seed{seed}")
             if receipt.exists():
                 each = name if len(seeds) == 1 else f"{name} seed {seed}"
                 found[each] = read_receipt(receipt)["made"].get("environment", {})
-    yield from differences(found)
+    yield from environment.differences(found)
+
+
+def _experiments(sheet: Sheet) -> list[str]:
+    return list(dict.fromkeys(cell.part.experiment for cell in sheet.cells if cell.part.experiment and cell.measurable))
 
 
 def _files(config: Config, layout: Layout, cells: Iterable[Cell]) -> list[dict[str, Any]]:

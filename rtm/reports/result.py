@@ -1,7 +1,7 @@
-"""One sentence of result: the row of a table that is ours against its baseline, seed by seed, with an interval."""
+"""Rows that are ours against those they are compared with, seed by seed, with intervals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -9,6 +9,7 @@ from rtm.config import Config
 from rtm.config.reports import COST_METRICS
 from rtm.core.layout import Layout
 from rtm.reports.cells import Cell, Line, Sheet, format_number
+from rtm.reports.mathematics import plain
 from rtm.reports.summary import seed_metrics
 
 FIRST = "fid"  # the metric of the sentence, if the table has it; otherwise its first column that is compared
@@ -27,7 +28,7 @@ class Result:
 
 
 def results(config: Config, layout: Layout, sheet: Sheet) -> list[Result]:
-    """For each row that is ours: against the first other row with the same recipe, images and seeds."""
+    """One sentence for each row that is ours: against the first other row with the same recipe, images and seeds."""
     columns = sorted(range(len(sheet.table.columns)), key=lambda at: sheet.table.columns[at].metric != FIRST)
     found = []
     for ours in (line for line in sheet.lines if line.ours):
@@ -35,8 +36,21 @@ def results(config: Config, layout: Layout, sheet: Sheet) -> list[Result]:
             (line, at) for at in columns for line in sheet.lines if _comparable(config, ours.cells[at], line.cells[at])
         )
         if pair := next(pairs, None):
-            found.append(_compared(config, layout, sheet, ours, *pair))
+            found.append(_sentence(config, layout, sheet, ours, *pair))
     return found
+
+
+def differences(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
+    """A sentence for each pair of rows that share at least two seeds: the differences of all columns."""
+    for ours in (line for line in sheet.lines if line.ours):
+        for base in sheet.lines:
+            cells = list(enumerate(zip(ours.cells, base.cells, strict=True)))
+            columns = [at for at, pair in cells if _comparable(config, *pair)]
+            pairs = [_paired(config, layout, sheet, ours, base, at) for at in columns]
+            shown = [f"{pair.metric} {pair.difference}" for pair in pairs if len(pair.seeds) > 1]
+            if shown:
+                by = f"mean and 95 % interval by Student's t over {len(pairs[0].seeds)} paired seeds"
+                yield f"{plain(ours.title)} minus {plain(base.title)}, {by}: {'; '.join(shown)}."
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float]:
@@ -62,34 +76,62 @@ def _comparable(config: Config, ours: Cell, other: Cell) -> bool:
     return same and bool(set(one.seeds) & set(two.seeds))
 
 
-def _compared(config: Config, layout: Layout, sheet: Sheet, ours: Line, base: Line, at: int) -> Result:
+@dataclass(frozen=True)
+class _Paired:
+    """One column of two rows, seed by seed."""
+
+    metric: str
+    dataset: str
+    seeds: list[int]
+    mine: list[float]
+    theirs: list[float]
+    shown: Callable[[float], str]  # as the column shows it
+
+    @property
+    def middle(self) -> float:
+        return fmean(self.gaps)
+
+    @property
+    def gaps(self) -> list[float]:
+        return [a - b for a, b in zip(self.mine, self.theirs, strict=True)]
+
+    def signed(self, value: float) -> str:
+        return ("−" if value < 0 else "+") + self.shown(abs(value))
+
+    @property
+    def difference(self) -> str:
+        low, high = interval(self.gaps)
+        return f"{self.signed(self.middle)} ({self.signed(low)} to {self.signed(high)})"
+
+
+def _paired(config: Config, layout: Layout, sheet: Sheet, ours: Line, base: Line, at: int) -> _Paired:
     column, cells = sheet.table.columns[at], [ours.cells[at], base.cells[at]]
     named = [config.experiment(str(cell.part.experiment)) for cell in cells]
     seeds = [seed for seed in named[0].seeds if seed in named[1].seeds]
     part = cells[0].part
-    variant = part.variant or "native"
 
     def values(name: str) -> list[float]:
         files = [seed_metrics(layout, name, str(part.protocol), seed) for seed in seeds]
-        return [file["metrics"][variant][str(part.metric)] for file in files]
+        return [file["metrics"][part.variant or "native"][str(part.metric)] for file in files]
 
     mine, theirs = (values(each.name) for each in named)
-    differences = [a - b for a, b in zip(mine, theirs, strict=True)]
-    middle, (low, high) = fmean(differences), interval(differences)
-
-    def shown(value: float, signed: bool = True) -> str:
-        sign = ("−" if value < 0 else "+") if signed else ""
-        return sign + format_number(abs(value), column, sheet.table)
-
-    means = [shown(fmean(each), signed=False) for each in (mine, theirs)]
     metric = column.title.replace("\n", " ")
-    text = (
-        f"On {named[0].dataset.title}, {ours.title} has {metric} {means[0]} and {base.title} {means[1]}: "
-        f"a difference of {shown(middle)}"
+    return _Paired(
+        metric, named[0].dataset.title, seeds, mine, theirs, lambda value: format_number(value, column, sheet.table)
     )
-    if len(seeds) < 2:
+
+
+def _sentence(config: Config, layout: Layout, sheet: Sheet, ours: Line, base: Line, at: int) -> Result:
+    pair = _paired(config, layout, sheet, ours, base, at)
+    means = [pair.shown(fmean(each)) for each in (pair.mine, pair.theirs)]
+    middle, (low, high) = pair.middle, interval(pair.gaps)
+    text = (
+        f"On {pair.dataset}, {ours.title} has {pair.metric} {means[0]} and {base.title} {means[1]}: "
+        f"a difference of {pair.signed(middle)}"
+    )
+    if len(pair.seeds) < 2:
         return Result(f"{text}. One seed gives no interval.", middle, low, high, 1)
-    better = "better" if (middle < 0) == (part.better == "lower") else "worse"
+    better = "better" if (middle < 0) == (ours.cells[at].part.better == "lower") else "worse"
     verdict = "these seeds do not decide" if low <= 0 <= high else f"{ours.title} is {better}"
-    by = f"95 % interval {shown(low)} to {shown(high)}, Student's t over {len(seeds)} paired seeds"
-    return Result(f"{text} ({by}), so {verdict}.", middle, low, high, len(seeds))
+    by = f"95 % interval {pair.signed(low)} to {pair.signed(high)}, Student's t over {len(pair.seeds)} paired seeds"
+    return Result(f"{text} ({by}), so {verdict}.", middle, low, high, len(pair.seeds))

@@ -11,7 +11,7 @@ from support import ROOT, fake_results
 from rtm.config import load
 from rtm.core.layout import Layout
 from rtm.reports.cells import build
-from rtm.reports.result import interval, results
+from rtm.reports.result import differences, interval, results
 
 DEMO, PAPER = (load(scale, ROOT / "params") for scale in ("demo", "paper"))
 
@@ -52,3 +52,22 @@ def test_what_is_not_measured_is_not_compared(tmp_path: Path) -> None:
     fake_results.write_results(PAPER, layout, "cifar10_imle_mlp", {"paper": {"fid": 5.8}})
     (found,) = results(PAPER, layout, build(PAPER, layout, "tab_cifar10"))
     assert found.seeds == 1 and math.isnan(found.low) and found.text.endswith("One seed gives no interval.")
+
+
+def test_all_columns_of_paired_rows_are_in_the_notes(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    for name in DEMO.experiments:
+        fake_results.write_results(DEMO, layout, name, {"digits": {"recall": 0.2 + 0.1 * ("rtm" in name)}}, spread=0.1)
+    found = list(differences(DEMO, layout, build(DEMO, layout, "tab_digits")))
+    assert found[0].startswith("RTM (H=8, L=1) minus 8-layer MLP, mean and 95 % interval by ")
+    assert len(found) == 3 and all("Student's t over 3 paired seeds" in note for note in found)
+    low, high = interval([0.09, 0.1, 0.11])
+    assert f"Rec. +0.100 (+{low:.3f} to +{high:.3f})" in found[0]
+    assert not any("Time" in note for note in found)
+
+
+def test_one_seed_gives_no_difference(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, tmp_path)
+    for name in ("cifar10_imle_rtm", "cifar10_imle_mlp"):
+        fake_results.write_results(PAPER, layout, name, {"paper": {"fid": 5.8}})
+    assert list(differences(PAPER, layout, build(PAPER, layout, "tab_cifar10"))) == []
