@@ -8,7 +8,6 @@ import argparse
 import copy
 import os
 import shutil
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import yaml
 from scipy import stats
 
-from rtm.cli import evaluating, making
+from rtm.cli.main import _parser
 from rtm.config import load
 from rtm.core.files import read_json
 
@@ -50,14 +49,18 @@ def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> tupl
     return base, variant
 
 
+def called(*words: str) -> None:
+    """A verb of the command line, in this process."""
+    arguments = _parser().parse_args([*words, "--scale", "demo"])
+    arguments.call(arguments)
+
+
 def measured(name: str, seed: int, protocol: str) -> dict[str, float]:
     """The metrics of one seed, made as the pipeline makes them."""
     layout = load("demo").layout
     if not (metrics := layout.metrics(name, protocol, seed)).exists():
-        arguments = {"experiment": name, "subject": name, "seed": seed, "scale": "demo", "protocol": protocol}
-        unused = dict.fromkeys(("other", "samples", "held_out", "memorisation", "json"))
-        for verb in (making.train, making.sample, evaluating.evaluate):
-            verb(Namespace(**arguments, **unused))
+        for verb in (["train", name], ["sample", name], ["evaluate", name, "--protocol", protocol]):
+            called(*verb, "--seed", str(seed))
         shutil.rmtree(layout.samples(name, seed))
     found: dict[str, float] = read_json(metrics)["metrics"]["native"]
     return found
@@ -85,8 +88,8 @@ def main() -> None:
     compared = config.params.protocols[protocol].compared(experiment.dataset_name)
     for name in dict.fromkeys(["digits", experiment.dataset_name, compared, "digit_classifier"]):
         if not (config.layout.weights(name).exists() or config.layout.images(name).exists()):
-            making.fetch(Namespace(name=name, source=None, wait=False, scale="demo"))
-    making.reference(Namespace(dataset=experiment.dataset_name, protocol=protocol, scale="demo"))
+            called("fetch", name)
+    called("reference", experiment.dataset_name, protocol)
     base, changed = list[dict[str, float]](), list[dict[str, float]]()
     for seed in arguments.seeds:
         base.append(measured(unchanged, seed, protocol))
