@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -93,12 +94,13 @@ def _compare(context: Context, arguments: Arguments) -> None:
     from rtm.metrics.sets import find_reference, find_set
 
     config, layout = context.config, context.layout
-    _refuse_results(context, arguments.json)
+    if arguments.json:
+        _check_output(context, arguments.json)
     experiment = config.experiments.get(arguments.subject.partition(":")[0])
     name = arguments.protocol or (experiment.recipe.evaluation.protocols[0] if experiment else "paper")
     protocol = pick(config.params.protocols, name, "protocol")
     one = find_set(config, layout, arguments.subject, arguments.seed)
-    other = find_reference(config, layout, arguments.other, one, protocol)
+    other = find_reference(config, layout, arguments.other, one, protocol, arguments.seed)
     unseen = arguments.held_out and find_set(config, layout, arguments.held_out, arguments.seed)
     found = compare(config, layout, one, other, name, arguments.samples, arguments.seed, arguments.memorisation, unseen)
     found["provenance"]["environment"] = environment(["rtm.metrics.compare"])
@@ -107,11 +109,17 @@ def _compare(context: Context, arguments: Arguments) -> None:
         write_json(arguments.json, found)
 
 
-def _refuse_results(context: Context, path: Path | None) -> None:
-    """What a table may show is written by the pipeline alone."""
-    made = {output.absolute() for job in jobs(context.config).values() for output in job.outputs} if path else ()
-    if path and path.absolute() in made:
+def _check_output(context: Context, path: Path) -> None:
+    """Before hours of work. What a table may show is written by the pipeline alone."""
+    if path.absolute() in {output.absolute() for job in jobs(context.config).values() for output in job.outputs}:
         raise UserError(f"{path} is a result of the pipeline, which only its own stages write; choose another file.")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name a file in it for --json.")
+    try:
+        with tempfile.TemporaryFile(dir=next(each for each in path.absolute().parents if each.exists())):
+            pass
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror}); choose another file for --json.") from None
 
 
 def lines_of(found: Mapping[str, Any]) -> Iterator[str]:
@@ -120,7 +128,9 @@ def lines_of(found: Mapping[str, Any]) -> Iterator[str]:
     whole = f"of its {one['found']:,} " if one["found"] > found["samples"] else ""
     title = f"{one['name']} ({found['samples']:,} {whole}images) against {other['name']} ({other['images']:,} images)"
     yield from textwrap.wrap(f"{title}, protocol {found['protocol']}", WIDTH)
-    yield from (f"off protocol: {each}" for each in found["off_protocol"])
+    for kind, sentences in (("off protocol", found["off_protocol"]), ("note", found["notes"])):
+        for each in sentences:
+            yield from textwrap.wrap(f"{kind}: {each}", WIDTH)
     yield f"\n{'':<12} {'':>10}   95 % interval"
     for metric, (name, factor, decimals) in SHOWN.items():
         if metric in found["metrics"]:

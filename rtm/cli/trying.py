@@ -36,16 +36,27 @@ def attempt(arguments: Arguments) -> None:
         return
     if arguments.source is None:
         raise UserError("Name a folder of images: rtm try FOLDER.")
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     name = arguments.name or beginning.name_of(arguments.source)
-    if beginning.name_of(Path(name)) != name:
-        raise UserError(f"{name!r} is no name for a trial; write small letters, digits and _.")
-    if beginning.is_begun(name, arguments.source):
-        _refuse_changes(arguments, name)
-        console.print(f"Going on with {recipe.folder_of(name)}/params.yaml.")
-    else:
-        _begin(arguments, name, console)
-    _run(load(str(recipe.folder_of(name))), not arguments.pictures and _can_measure(console), console)
+    if (possible := beginning.name_of(Path(name))) != name:
+        raise UserError(f"{name!r} is no name for a trial; write small letters, digits and _, as in {possible}.")
+    with beginning.alone(name):
+        if beginning.is_begun(name, arguments.source):
+            _go_on(arguments, name, console)
+        else:
+            _begin(arguments, name, console)
+        _run(load(str(recipe.folder_of(name))), not arguments.pictures and _can_measure(console), console)
+
+
+def _go_on(arguments: Arguments, name: str, console: Console) -> None:
+    _refuse_changes(arguments, name)
+    folder = recipe.folder_of(name)
+    console.print(f"Going on with {folder}/params.yaml.")
+    if beginning.has_changed(name, arguments.source):
+        console.print(
+            f"{arguments.source} has other images than at the beginning, and the trial keeps those it has; for a trial "
+            f"of the new ones give another --name, or delete {folder}."
+        )
 
 
 def _refuse_changes(arguments: Arguments, name: str) -> None:
@@ -108,7 +119,7 @@ def _can_measure(console: Console) -> bool:
     try:
         _fetch("inception")
     except UserError as error:
-        console.print(f"Without numbers, only pictures: {error}", markup=False)
+        console.print(f"Without numbers, only pictures: {error}")
         return False
     return True
 

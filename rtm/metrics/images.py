@@ -1,11 +1,14 @@
 """Images of any origin for `rtm evaluate`: a folder, or an array in .npy or .npz, read a batch at a time."""
 
 import hashlib
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import ExifTags, Image
 
 from rtm.core.errors import UserError
 from rtm.core.files import files_below, reading
@@ -15,6 +18,8 @@ from rtm.data.pictures import SUFFIXES, open_image
 Pixels = NDArray[np.uint8]
 Rows = slice | NDArray[np.int64]
 REMEDY = "make this image again or remove it"
+UNREAD = {".tif", ".tiff", ".gif", ".avif", ".heic", ".jp2", ".ppm", ".tga"}  # images, of formats that are not read
+PIECE = 500  # images whose values are checked at a time
 
 
 class Pictures(Protocol):
@@ -53,7 +58,7 @@ class Chosen:
 
     def __init__(self, images: Pictures, rows: NDArray[np.int64]) -> None:
         self.images, self.rows = images, rows
-        if isinstance(images, _Folder):
+        if isinstance(images, _Folder | _Array):
             images.check(rows)
         self._keys: list[bytes | None] = [None] * len(rows)
 
@@ -73,12 +78,16 @@ class Chosen:
         return height, width
 
     @property
-    def sha256(self) -> str:
-        """Of the images' keys, in order; those that were not read yet are read for it."""
+    def keys(self) -> list[bytes]:
+        """Of the images, in order; those that were not read yet are read for it."""
         for row, key in enumerate(self._keys):
             if key is None:
                 self[row : row + 1]
-        return hashlib.sha256(b"".join(key for key in self._keys if key)).hexdigest()
+        return [key for key in self._keys if key]
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(b"".join(self.keys)).hexdigest()
 
 
 class _Folder:
@@ -88,8 +97,12 @@ class _Folder:
     """
 
     def __init__(self, folder: Path) -> None:
-        found = (path for path in files_below(folder) if path.suffix.lower() in SUFFIXES)
-        self.paths = sorted(path for path in found if not _is_hidden(path.relative_to(folder)))
+        found = sorted(path for path in files_below(folder) if not _is_hidden(path.relative_to(folder)))
+        self.paths = [path for path in found if path.suffix.lower() in SUFFIXES]
+        if broken := _broken(folder, found):
+            raise UserError(f"{broken} is a link to nothing, so images would be left out; mend or remove it.")
+        if unread := next((path for path in found if path.suffix.lower() in UNREAD), None):
+            raise UserError(f"{unread} is of a format that is not read; convert it to PNG, or move it away.")
         if not self.paths:
             raise UserError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))}).")
 
@@ -112,12 +125,38 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
+def _broken(folder: Path, found: Sequence[Path]) -> Path | None:
+    """A link to nothing, which a walk through the folder leaves out."""
+    places = {Path(place) for place, _, _ in os.walk(folder)} | {path.parent for path in found}
+    links = (path for place in places for path in place.iterdir() if path.is_symlink())
+    return next((link for link in links if not link.exists() and not _is_hidden(link.relative_to(folder))), None)
+
+
 def _header(path: Path) -> tuple[int, int]:
     with open_image(path, str(path), REMEDY) as image:
-        mode, size = image.mode, image.size
-    if mode != "RGB":
-        raise UserError(f"{path} is of mode {mode}, not RGB; convert all images to 8-bit RGB.")
+        fault, size = _fault(image, path), image.size
+    if fault:
+        raise UserError(f"{path} {fault}.")
     return size
+
+
+def _fault(image: Image.Image, path: Path) -> str:
+    """Why the pixels that Pillow gives would not be the image."""
+    if image.mode != "RGB":
+        return f"is of mode {image.mode}, not RGB; convert all images to 8-bit RGB"
+    if image.format == "PNG" and _png_depth(path) > 8:
+        return "has 16 bits a channel; convert all images to 8-bit RGB"
+    if image.format in ("PNG", "WEBP") and getattr(image, "n_frames", 1) > 1:
+        return "is an animation; save its pictures one by one"
+    if image.format != "PNG" and (turned := image.getexif().get(ExifTags.Base.Orientation, 1)) != 1:
+        return f"is stored turned (EXIF orientation {turned}); save it upright"
+    return ""
+
+
+def _png_depth(path: Path) -> int:
+    """Bits a channel; Pillow cuts 16 down to 8 without a word."""
+    with open(path, "rb") as file:
+        return file.read(25)[24]  # after the signature, IHDR's length and name, width and height
 
 
 def _pixels(path: Path) -> Pixels:
@@ -150,6 +189,12 @@ class _Array:
         if array.dtype == np.uint8 and not any(image.max() > 1 for image in array):
             raise UserError(f"{path} holds only 0 and 1 as uint8, which is black; save 0 to 255, or floats.")
         self.array = array
+
+    def check(self, rows: NDArray[np.int64]) -> None:
+        """Refuse floats out of range before hours of extraction."""
+        if self.array.dtype != np.uint8:
+            for start in range(0, len(rows), PIECE):
+                self[rows[start : start + PIECE]]
 
     def __len__(self) -> int:
         return len(self.array)

@@ -87,8 +87,9 @@ class Kept:
         if key not in self._places:
             return False
         path, _ = self._places[key]
-        if path not in self._whole and digest(path) != path.stem:
-            path.unlink()
+        if path not in self._whole and not _is_whole(path):
+            with suppress(OSError):  # another process was faster, or may do it
+                path.unlink()
             self._places = {key: place for key, place in self._places.items() if place[0] != path}
             return False
         self._whole.add(path)
@@ -110,6 +111,13 @@ class Kept:
                     gathered[name] = np.empty((len(keys), tensors[name].shape[1]), np.float32)
                 gathered[name][positions] = tensors[name][rows]
         return FeatureSet(gathered["features"], gathered.get("logits"))
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file is as it was written; one that was removed meanwhile is not."""
+    with suppress(OSError):
+        return digest(path) == path.stem
+    return False
 
 
 def _probes() -> Iterator[Pixels]:

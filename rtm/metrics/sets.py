@@ -46,10 +46,12 @@ def find_set(config: Config, layout: Layout, word: str, seed: int) -> Named:
     return Named(word, load_images(Path(word)))
 
 
-def find_reference(config: Config, layout: Layout, word: str | None, one: Named, protocol: Protocol) -> Named:
+def find_reference(
+    config: Config, layout: Layout, word: str | None, one: Named, protocol: Protocol, seed: int = 0
+) -> Named:
     """What a set is compared with: the reference of the dataset `word`, or of the set's own; or any other set."""
     if word is not None and word not in config.params.datasets:
-        return find_set(config, layout, word, 0)
+        return find_set(config, layout, word, seed)
     if (dataset := word or one.dataset) is None:
         raise UserError(f"Say what {one.name} is compared with: `rtm evaluate {one.name} B`, where B is {SPELLINGS}.")
     compared = protocol.compared(dataset)

@@ -1,8 +1,11 @@
 """The beginning of a trial: look at the pictures, prepare them, time the machine, and write the parameters."""
 
+import fcntl
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,22 +13,41 @@ import numpy as np
 
 from rtm.config import Config, load
 from rtm.config.experiments import Dataset
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 from rtm.core.files import write_text
 from rtm.core.layout import Layout
 from rtm.data.prepare import prepare
+from rtm.lineage.job import Stage
 from rtm.pipeline.devices import usable_gpus
 from rtm.trial import recipe
-from rtm.trial.images import Kept, Survey, keep, survey
+from rtm.trial.images import Kept, Survey, keep, state_of, survey
 from rtm.trial.recipe import Choice, Machine
 
-SOURCE = "source.txt"  # where the images of a trial came from
+SOURCE = "source.txt"  # where the images of a trial came from, and a hash of what was there
+LONGEST = 40  # letters of a name: files are called so, with more around it
+TAKEN = {"all", "paper", "demo", "desk", "smoke", "doctor", "dataset", "network", *Stage}  # they mean something else
 
 
 def name_of(source: Path) -> str:
     """A name for params/, from that of the folder or archive."""
-    plain = re.sub(r"[^a-z0-9]+", "_", source.resolve().name.split(".")[0].lower()).strip("_")
-    return plain if plain[:1].isalpha() else f"images_{plain}".rstrip("_")
+    plain = re.sub(r"[^a-z0-9]+", "_", source.resolve().name.split(".")[0].lower())[:LONGEST].strip("_")
+    return plain if plain[:1].isalpha() and plain not in TAKEN else f"images_{plain}"[:LONGEST].rstrip("_")
+
+
+@contextmanager
+def alone(name: str) -> Iterator[None]:
+    """One `rtm try` of a trial at a time."""
+    folder = recipe.folder_of(name)
+    folder.parent.mkdir(exist_ok=True)
+    with open(folder.with_name(f".{name}.lock"), "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"Another `rtm try` works on {folder}; look at it with `rtm status --watch --scale {folder}`, or give "
+                "this one another name with --name."
+            ) from None
+        yield
 
 
 def machine_here() -> Machine:
@@ -38,10 +60,21 @@ def is_begun(name: str, source: Path) -> bool:
     folder = recipe.folder_of(name)
     if not (folder / "params.yaml").exists():
         return False
-    known = (folder / SOURCE).read_text().strip() if (folder / SOURCE).exists() else ""
-    if known != str(source.resolve()):
+    known = _noted(folder)[0]
+    if known != printable(source.resolve()):
         raise UserError(f"{folder} is a trial of {known or 'other images'}; give this one another name with --name.")
     return True
+
+
+def has_changed(name: str, source: Path) -> bool:
+    """Whether other images are in the folder or archive than at the beginning of the trial."""
+    return source.exists() and _noted(recipe.folder_of(name))[1] not in ("", state_of(source))
+
+
+def _noted(folder: Path) -> tuple[str, str]:
+    lines = (folder / SOURCE).read_text().splitlines() if (folder / SOURCE).exists() else []
+    place, state, *_ = [*lines, "", ""]
+    return place, state
 
 
 def look(source: Path, machine: Machine, name: str, resolution: int | None) -> tuple[Survey, Choice]:
@@ -78,5 +111,5 @@ def provisional(choice: Choice, sha256: str) -> Config:
 def write(choice: Choice, sha256: str, source: Path, hours: float) -> Path:
     """The parameters come last: a trial that has them has everything before them."""
     folder = recipe.folder_of(choice.name)
-    write_text(folder / SOURCE, f"{source.resolve()}\n")
+    write_text(folder / SOURCE, f"{printable(source.resolve())}\n{state_of(source)}\n")
     return recipe.write(folder / "params.yaml", choice, sha256, hours)

@@ -4,16 +4,18 @@ import hashlib
 import io
 import re
 import statistics
+import tarfile
+import zipfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from rtm.core.errors import UserError, printable
-from rtm.core.files import atomic_folder
+from rtm.core.files import atomic_folder, json_digest
 from rtm.core.progress import track
 from rtm.data.archives import Archive, Member, opened
 from rtm.data.pictures import FORMATS, SUFFIXES, open_image
@@ -31,7 +33,7 @@ class Survey:
     pictures: tuple[str, ...]  # paths inside of it
     side: int  # median of the shorter sides, in pixels
     broken: tuple[str, ...]
-    others: int  # files that are no pictures
+    others: tuple[str, ...]  # files of other kinds
 
 
 @dataclass(frozen=True)
@@ -45,22 +47,32 @@ def survey(source: Path) -> Survey:
     """Read the sizes of all pictures; an error if there are too few to learn from."""
     if not source.exists():
         raise UserError(f"{source} does not exist; give a folder of images, or a zip or tar of them.")
+    if not (source.is_dir() or zipfile.is_zipfile(source) or tarfile.is_tarfile(source)):
+        raise UserError(f"{source} is no folder and no whole zip or tar; give a folder of images.")
     sides: dict[str, int] = {}
     broken = []
     with opened(source) as archive:
-        members = archive.members()
-        chosen = [member for member in members if member.path.suffix.lower() in MORE_SUFFIXES]
+        members = _listed(archive)
+        chosen = [member for member in members if _is_picture(member)]
         for member in track(chosen, f"look through {source.name}", len(chosen)):
             size = _size(archive, member)
             if size is None:
                 broken.append(str(member.path))
             else:
                 sides[str(member.path)] = min(size)
+    others = tuple(str(member.path) for member in members if not _is_picture(member))
     if len(sides) < FEWEST:
-        raise UserError(_too_few(source, len(sides), broken))
-    return Survey(
-        tuple(sorted(sides)), int(statistics.median(sides.values())), tuple(broken), len(members) - len(chosen)
-    )
+        raise UserError(_too_few(source, len(sides), broken, others))
+    return Survey(tuple(sorted(sides)), int(statistics.median(sides.values())), tuple(broken), others)
+
+
+def state_of(source: Path) -> str:
+    """A hash of the names and sizes of all pictures in a folder, or of the size of an archive."""
+    if not source.is_dir():
+        return json_digest(source.stat().st_size)
+    with opened(source) as folder:
+        files = [(member.path, member.entry) for member in _listed(folder) if _is_picture(member)]
+    return json_digest([[str(path), entry.stat().st_size] for path, entry in files if isinstance(entry, Path)])
 
 
 def keep(source: Path, pictures: Sequence[str], folder: Path, side: int) -> Kept:
@@ -68,7 +80,7 @@ def keep(source: Path, pictures: Sequence[str], folder: Path, side: int) -> Kept
     seen: set[bytes] = set()
     broken, wanted = [], set(pictures)
     with opened(source) as archive, atomic_folder(folder) as new:
-        members = [member for member in archive.members() if str(member.path) in wanted]
+        members = [member for member in _listed(archive) if str(member.path) in wanted]
         for member in track(sorted(members, key=lambda each: str(each.path)), "square the images", len(members)):
             try:
                 with _opened(archive, member) as image:
@@ -114,16 +126,33 @@ def _size(archive: Archive, member: Member) -> tuple[int, int] | None:
 
 
 def _opened(archive: Archive, member: Member) -> AbstractContextManager[Image.Image]:
-    return open_image(io.BytesIO(archive.read(member)), str(member.path), "leave it out", MORE_FORMATS)
+    file = member.entry if isinstance(member.entry, Path) else io.BytesIO(archive.read(member))
+    return open_image(file, str(member.path), "leave it out", MORE_FORMATS)
+
+
+def _listed(archive: Archive) -> list[Member]:
+    """The files that are not hidden; a long film, for which an archive is refused, may be in a folder of one's own."""
+    if archive.source.is_dir():
+        paths = ((path.relative_to(archive.source), path) for path in sorted(archive.source.rglob("*")))
+        seen = ((below, path) for below, path in paths if not any(part.startswith(".") for part in below.parts))
+        return [Member(PurePosixPath(below), 0, path) for below, path in seen if path.is_file()]
+    try:
+        return archive.members()
+    except UserError as error:
+        raise UserError(f"{error} If it is yours, unpack it and give the folder.") from None
+
+
+def _is_picture(member: Member) -> bool:
+    return member.path.suffix.lower() in MORE_SUFFIXES
 
 
 def _plain(stem: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "_", stem)[:40].strip("._") or "image"
 
 
-def _too_few(source: Path, found: int, broken: Sequence[str]) -> str:
+def _too_few(source: Path, found: int, broken: Sequence[str], others: Sequence[str] = ()) -> str:
     kinds = ", ".join(sorted(MORE_SUFFIXES))
-    some = f" {named(broken)} cannot be read." if broken else ""
+    some = f" Not used: {named([*broken, *others])}." if broken or others else ""
     return f"{source} has {found} images that can be read ({kinds}); at least {FEWEST} different ones are needed.{some}"
 
 

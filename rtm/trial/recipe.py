@@ -21,6 +21,7 @@ ROUNDS = 8  # times that the images are matched to latents
 FEWEST_STEPS = 300  # with fewer nothing can be recognised
 FEWEST_EPOCHS = 4
 POOL_COST = 0.4  # of an image of the pool, as a share of a training image: it is decoded and looked at, not learned
+FIGURES = {"samples": (8, 8), "neighbours": (6, 6), "slerp": (4, 10)}  # rows and columns of each kind
 COLUMNS = (
     {"title": "KID ×10³", "metric": "kid", "better": "lower", "times": 1000.0, "digits": 1},
     {"title": "Prec.", "metric": "precision", "better": "higher"},
@@ -241,15 +242,14 @@ def _figures(name: str) -> Raw:
         "neighbours": "Real images and the samples nearest to them, the MLP's above those of RTM: are they copies?",
         "slerp": "From one latent to another, with the MLP and with RTM.",
     }
-    sizes = {"samples": (8, 8), "neighbours": (6, 6), "slerp": (4, 10)}
     return {
         f"fig_{name}_{kind}": {
             "kind": kind,
             "title": f"{name}, {kind}",
-            "caption": caption,
+            "caption": captions[kind],
             "experiments": both,
-            "rows": sizes[kind][0],
-            "columns": sizes[kind][1],
+            "rows": rows,
+            "columns": columns,
         }
-        for kind, caption in captions.items()
+        for kind, (rows, columns) in FIGURES.items()
     }

@@ -28,7 +28,7 @@ def remarks(found: Survey, kept: Kept, choice: Choice) -> Sequence[str]:
     remarks = {
         f"Left out, since they cannot be read: {named(broken)}.": broken,
         f"Left out: {kept.copies} copies of other images.": kept.copies,
-        f"{found.others} other files are no images.": found.others,
+        f"Left out, since they are no images of a kind that is read here: {named(found.others)}.": found.others,
         f"{choice.images:,} of {len(found.pictures):,} images are used, spread evenly: more need a GPU.": len(
             found.pictures
         )
@@ -48,12 +48,17 @@ def announce(config: Config, choice: Choice, seconds: float, console: Console) -
         "images": f"{choice.images:,} at {side} x {side} px",
         "networks": f"decoder {_size(mlp.decoder)} parameters, MLP {_size(mlp.mapper)}, RTM {_size(rtm.mapper)}",
         "training": f"{choice.steps:,} steps of {choice.batch} images each, by RS-IMLE, on {place}",
-        "time": f"about {max(1, round(seconds / 60))} minutes of training, measured on this machine just now",
+        "time": f"about {_minutes(seconds)} of training, measured on this machine just now",
         "parameters": f"{layout.root}/params.yaml",
         "pictures so far": f"{layout.page()} (it refreshes itself)",
     }
     for title, text in lines.items():
         console.print(f"{title:<16} {text}")
+
+
+def _minutes(seconds: float) -> str:
+    whole = max(1, round(seconds / 60))
+    return "1 minute" if whole == 1 else f"{whole} minutes"
 
 
 def _size(network: "nn.Module") -> str:

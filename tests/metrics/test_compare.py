@@ -1,6 +1,8 @@
 """Any images against any others: the numbers, their marks, and what is refused before anything is extracted."""
 
+import argparse
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import save_file
 
+from rtm.cli import evaluating
 from rtm.cli.evaluating import WIDTH, lines_of
 from rtm.config import Config, load
 from rtm.core.errors import UserError
@@ -91,6 +94,51 @@ def test_another_number_is_measured_on_request_and_marked(demo: Demo) -> None:
     assert max(map(len, "\n".join(lines).splitlines())) <= WIDTH
     assert lines[0].startswith("fakes.npy (60 of its 170 images) against digits (200 images)")
     assert any(line.startswith("FID") and " to " in line for line in lines)
+
+
+def test_images_that_are_the_same_are_noted(demo: Demo) -> None:
+    """They make the numbers look better than they are: the reference among the images, or images twice."""
+    assert compared(demo, "fakes.npy", "digits")["notes"] == []
+    np.save("mixed.npy", np.concatenate([pixels(120, seed=1), demo[2][:30], pixels(5, seed=1)]))
+    result = compared(demo, "mixed.npy", "digits", samples=155)
+    shared, repeated = result["notes"]
+    assert shared == "30 images of mixed.npy are in digits too, bit for bit"
+    assert repeated.startswith("5 images of mixed.npy repeat others of it")
+    assert f"note: {shared}" in lines_of(result)
+    same = compared(demo, "real.npy", "digits", samples=200)
+    assert same["notes"] == ["200 images of real.npy are in digits too, bit for bit"] and same["metrics"]["fid"] < 1e-3
+
+
+def test_the_seed_is_that_of_both_experiments(demo: Demo) -> None:
+    config, layout, _ = demo
+    for seed in (0, 1):
+        folder = layout.samples("digits_rtm", seed)
+        folder.mkdir(parents=True)
+        np.save(folder / "native.npy", pixels(170, seed=20 + seed))
+    one = find_set(config, layout, "digits_rtm", 1)
+    other = find_reference(config, layout, "digits_rtm", one, config.params.protocols["digits"], 1)
+    np.testing.assert_array_equal(other.images[0:170], pixels(170, seed=21))
+
+
+def test_every_line_fits_however_long_the_names_are(demo: Demo) -> None:
+    place = Path("a folder with a long name, and more of it" * 3)
+    place.mkdir()
+    np.save(place / "real.npy", demo[2])
+    lines = lines_of(compared(demo, "fakes.npy", f"{place}/real.npy", samples=60))
+    assert max(map(len, "\n".join(lines).splitlines())) <= WIDTH
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_once(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch, nothing_extracted: None
+) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scale", default="demo")
+    evaluating.add_options(parser)
+    Path("file").write_text("")
+    monkeypatch.setattr(evaluating, "Context", lambda _: SimpleNamespace(config=demo[0], layout=demo[1]))
+    for place, words in {"file/x.json": "cannot be written", ".": "is a folder", "/proc/x.json": "cannot be"}.items():
+        with pytest.raises(UserError, match=words):
+            evaluating.evaluate(parser.parse_args(["fakes.npy", "digits", "--json", place, "--protocol", "digits"]))
 
 
 def test_precision_and_recall_of_a_few_see_every_class_of_a_sorted_folder(demo: Demo) -> None:

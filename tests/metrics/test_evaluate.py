@@ -1,5 +1,7 @@
 """Images of any origin, and the way from them to a protocol's numbers."""
 
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import ExifTags, Image
 from safetensors.torch import save_file
 
 from rtm.config.experiments import Protocol
@@ -94,6 +96,62 @@ def test_a_bad_image_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"text\.png cannot be read as an image"):
         Chosen(load_images(folder), np.arange(4))
     assert len(Chosen(load_images(folder), np.arange(3))) == 3  # only what is measured is looked at
+
+
+def deep_png(pixels: Pixels) -> bytes:
+    """16 bits a channel, which Pillow reads but does not write."""
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + (row.astype(">u2") * 257).tobytes() for row in pixels)
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    packed = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+def test_pixels_that_would_not_be_the_image_are_refused(tmp_path: Path) -> None:
+    """Pillow cuts 16 bits down to 8, gives the first picture of an animation, and leaves photographs on their side."""
+    folder, one = write_folder(tmp_path / "folder", pixels(3)), Image.fromarray(pixels(1)[0])
+    turned = one.getexif()
+    turned[ExifTags.Base.Orientation] = 6
+    (folder / "deep.png").write_bytes(deep_png(pixels(1)[0]))
+    one.save(folder / "moving.png", save_all=True, append_images=[Image.fromarray(pixels(1, seed=1)[0])])
+    one.save(folder / "turned.jpg", exif=turned)
+    for name, words in {"deep.png": "16 bits a channel", "moving.png": "an animation", "turned.jpg": "upright"}.items():
+        with pytest.raises(UserError, match=rf"{name} .*{words}"):
+            Chosen(load_images(folder), np.arange(4))
+        (folder / name).unlink()
+    turned[ExifTags.Base.Orientation] = 1
+    one.save(folder / "upright.jpg", exif=turned)
+    assert len(Chosen(load_images(folder), np.arange(4))) == 4
+
+
+def test_no_image_is_left_out_without_a_word(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "folder", pixels(3))
+    elsewhere = write_folder(tmp_path / "elsewhere", pixels(2))
+    (folder / "linked").symlink_to(elsewhere)
+    for link in (folder / "gone.png", folder / "class", elsewhere / "gone.png"):
+        link.symlink_to(tmp_path / "nothing")
+        with pytest.raises(UserError, match=rf"{link.name} is a link to nothing"):
+            load_images(folder)
+        link.unlink()
+    (folder / ".hidden").symlink_to(tmp_path / "nothing")
+    (folder / "x.TIFF").write_bytes(b"")
+    with pytest.raises(UserError, match=r"x\.TIFF is of a format that is not read"):
+        load_images(folder)
+    (folder / "x.TIFF").unlink()
+    assert len(load_images(folder)) == 5
+
+
+def test_floats_are_checked_before_they_are_asked_for(tmp_path: Path) -> None:
+    images = pixels(1200).astype(np.float32) / 255
+    images[1100, 0, 0, 0] = -0.01
+    np.save(tmp_path / "floats.npy", images)
+    loaded = load_images(tmp_path / "floats.npy")
+    assert len(Chosen(loaded, np.arange(1100))) == 1100
+    with pytest.raises(UserError, match="outside 0 to 1"):
+        Chosen(loaded, np.arange(1200))
 
 
 @pytest.mark.parametrize(

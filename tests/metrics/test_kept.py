@@ -77,6 +77,17 @@ def test_features_of_other_code_are_extracted_again(tmp_path: Path) -> None:
     assert taken(tmp_path, pixels(9), Counting()) == 0
 
 
+def test_a_file_that_another_process_removes_is_made_again(tmp_path: Path) -> None:
+    images, extractor = pixels(9), Counting()
+    assert taken(tmp_path, images, Counting()) == 9
+    kept = Kept(tmp_path, extractor, 64, "cpu")
+    (path,) = tmp_path.glob("one/*.safetensors")
+    path.unlink()
+    before = extractor.count
+    kept.features(images, 9)
+    assert extractor.count - before == 9 and path.exists()
+
+
 @pytest.mark.parametrize("damage", [lambda whole: whole[:-9], lambda whole: whole[:-1] + bytes([whole[-1] ^ 1])])
 def test_a_damaged_file_is_made_again(tmp_path: Path, damage: object) -> None:
     assert callable(damage)

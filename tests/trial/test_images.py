@@ -9,7 +9,8 @@ from PIL import Image
 from support.archives import noise
 
 from rtm.core.errors import UserError
-from rtm.trial.images import FEWEST, keep, squared, survey
+from rtm.data.archives import LARGEST
+from rtm.trial.images import FEWEST, keep, squared, state_of, survey
 
 
 def folder_of(path: Path, number: int) -> Path:
@@ -68,7 +69,7 @@ def test_broken_pictures_copies_and_other_files_are_reported(tmp_path: Path) -> 
     (source / "cut.jpg").write_bytes(jpeg(tmp_path)[:-200])
     (source / "notes.txt").write_text("x")
     found = survey(source)
-    assert found.broken == ("text.jpg",) and found.others == 1
+    assert found.broken == ("text.jpg",) and found.others == ("notes.txt",)
     kept = keep(source, found.pictures, tmp_path / "out", 32)
     assert (kept.count, kept.broken, kept.copies) == (FEWEST, ("cut.jpg",), 1)
 
@@ -91,10 +92,41 @@ def test_an_archive_is_read_as_a_folder(tmp_path: Path) -> None:
 def test_too_few_are_refused_with_a_sentence(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "in", FEWEST - 1)
     (source / "bad.png").write_bytes(b"x")
-    with pytest.raises(UserError, match=rf"in has {FEWEST - 1} images .* at least {FEWEST} .*bad\.png cannot be read"):
+    with pytest.raises(UserError, match=rf"in has {FEWEST - 1} images .* at least {FEWEST} .*Not used: bad\.png"):
         survey(source)
     with pytest.raises(UserError, match="does not exist; give a folder of images"):
         survey(tmp_path / "nowhere")
+
+
+def test_a_folder_may_hold_anything_beside_its_images(tmp_path: Path) -> None:
+    """A film that is larger than any file of an archive may be, links to nowhere and in a circle, hidden files."""
+    source = folder_of(tmp_path / "in", FEWEST)
+    with open(source / "film.mov", "wb") as file:
+        file.truncate(LARGEST + 1)
+    (source / "gone.png").symlink_to("nowhere.png")
+    (source / "circle").symlink_to(".")
+    (source / ".thumbnail.png").write_bytes(b"x")
+    found = survey(source)
+    assert len(found.pictures) == FEWEST and found.others == ("film.mov",) and not found.broken
+    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(source / "film.mov", "film.mov")
+    with pytest.raises(UserError, match=r"film\.mov .*If it is yours, unpack it and give the folder"):
+        survey(tmp_path / "all.zip")
+
+
+def test_one_image_is_no_folder(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "in", 1)
+    with pytest.raises(UserError, match=r"00\.png is no folder and no whole zip or tar; give a folder of images"):
+        survey(source / "00.png")
+
+
+def test_other_images_are_another_state(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "in", 3)
+    before = state_of(source)
+    (source / "notes.txt").write_text("x")
+    assert state_of(source) == before
+    folder_of(source, 4)
+    assert state_of(source) != before
 
 
 def test_copies_do_not_count(tmp_path: Path) -> None:
