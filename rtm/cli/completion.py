@@ -7,6 +7,8 @@ from rtm.config import Config, load
 from rtm.config.loading import trials
 from rtm.core.errors import UserError
 
+BASH_FILES = ("complete -o bashdefault -F", "complete -o bashdefault -o default -F")  # where no name fits: files
+
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
     try:
@@ -20,7 +22,7 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
         elif action.dest in ("source", "held_out"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     written: str = shtab.complete(parser, shell)
-    return written
+    return written.replace(*BASH_FILES)
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
@@ -37,6 +39,8 @@ def _names() -> dict[str, list[str]]:
     params, experiments = configs[0].params, _once(configs, "experiments")
     return {
         "scale": [each.scale_name for each in configs],
+        "export": [trial.partition("/")[2] for trial in trials()],
+        "checkpoint": [_at(config.scale_name, name) for config in configs for name in config.experiments],
         "experiment": experiments,
         "subject": [*experiments, *params.datasets, *params.foreign],
         "other": list(params.datasets),
@@ -48,6 +52,10 @@ def _names() -> dict[str, list[str]]:
         "figure name": _once(configs, "figures"),
         "plan name": [*experiments, *params.planned],
     }
+
+
+def _at(scale: str, name: str) -> str:
+    return name if scale == "paper" else f"{scale}/{name}"
 
 
 def _once(configs: list[Config], kind: str) -> list[str]:

@@ -12,6 +12,7 @@ from rtm.cli.context import Arguments, Context
 from rtm.cli.place import given_images, given_path
 from rtm.cli.store import space
 from rtm.config.loading import pick
+from rtm.config.variants import JOINT
 from rtm.core.errors import UserError
 from rtm.core.files import write_json
 from rtm.lineage.environment import environment
@@ -55,6 +56,9 @@ def evaluate(arguments: Arguments) -> None:
     context = Context(arguments)
     if arguments.held_out and not arguments.memorisation:
         raise UserError("--held-out needs --memorisation; add --memorisation, or leave it out.")
+    name, colon, part = arguments.subject.partition(":")
+    if JOINT in name and not Path(name).exists():
+        arguments.subject = f"{context.experiment(name).name}{colon}{part}"
     options = (arguments.other, arguments.samples, arguments.json, arguments.memorisation or None)
     staged = all(each is None for each in options)
     if staged and arguments.subject in context.config.params.foreign:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256  # images that are drawn and then written
 MOST_ON_A_SHEET = 4096
+NO_FOLDERS = (".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".pdf", ".npy", ".npz")
 EPILOG = """\
   rtm generate demo/digits_rtm                  a sheet of 64 images
   rtm generate demo/digits_rtm/seed1 --count 9  of another seed of the training
@@ -38,7 +39,9 @@ def generate(arguments: argparse.Namespace) -> None:
 
     name, source, classes = _located(arguments.checkpoint, arguments.scale)
     out = Path(arguments.out or f"generated/{'_'.join([name, *_variant(arguments)])}.png")
-    single = out.suffix == ".png"
+    single = out.suffix.lower() == ".png"
+    if out.suffix.lower() in NO_FOLDERS:
+        raise UserError(f"{out} is to be a picture, and pictures are PNG files; write --out {out.with_suffix('.png')}.")
     if single and arguments.count * (arguments.interpolate or 1) > MOST_ON_A_SHEET:
         raise UserError(f"A sheet holds {MOST_ON_A_SHEET:,} images; give a folder with --out, as in --out images/.")
     if not single and out.is_file():
@@ -103,7 +106,11 @@ def _located(checkpoint: str, scale: str) -> tuple[str, str, dict[str, Any]]:
 def of_experiment(given: str, scale: str) -> "tuple[Context, Experiment, int]":
     """The experiment and the seed that are called `name`, `scale/name` or either with `/seed1`, if it is trained."""
     from rtm.cli.context import Context
+    from rtm.config.loading import load, trials
 
+    if given.strip("/") in [*load().params.scales, *trials()]:
+        some = next(iter(load(given.strip("/")).experiments))
+        raise UserError(f"{given} is a scale; name one of its experiments, for example {given.strip('/')}/{some}.")
     *scales, name = re.sub(r"/seed\d+$", "", given.strip("/")).split("/")
     context = Context(argparse.Namespace(scale="/".join(scales) or scale))
     experiment = context.experiment(name)

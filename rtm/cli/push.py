@@ -9,6 +9,7 @@ from typing import Any
 from rtm.checkpoints.addresses import HUB, NEEDS_HUB
 from rtm.checkpoints.card import model_card
 from rtm.cli.generate import of_experiment
+from rtm.cli.place import given_path, given_target
 from rtm.core.errors import UserError, printable, reason_of
 from rtm.core.files import checkpoint_metadata, digest, read_json, reading, write_text
 from rtm.lineage.format import read_receipt
@@ -70,7 +71,10 @@ def _upload(repo: str, folder: Path, name: str, private: bool) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", help="an experiment (demo/digits_rtm, demo/digits_rtm/seed1) or a file")
+    text = "an experiment (demo/digits_rtm, demo/digits_rtm/seed1) or a file"
+    parser.add_argument("checkpoint", type=given_target, help=text)
     parser.add_argument("repository", help="owner/name on the Hub; it is created if it is not there")
     parser.add_argument("--private", action="store_true", help="if it is created: not for everyone")
-    parser.add_argument("--out", metavar="FOLDER", help="only write the file and its card there, and upload nothing")
+    parser.add_argument(
+        "--out", type=given_path, metavar="FOLDER", help="only write the file and its card there, and upload nothing"
+    )

@@ -1,5 +1,6 @@
 """A job: one call of a verb, with all that it reads and makes. `rtm.pipeline.graph` builds them."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -74,6 +75,13 @@ class Job:
     @property
     def id(self) -> str:
         return f"{self.root}{self.stage}/{self.name}"
+
+    @property
+    def command(self) -> str:
+        """The verb that makes it."""
+        subject, given = self.subject, {"--protocol": self.subject.protocol, "--seed": self.subject.seed}
+        options = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+        return shlex.join(["rtm", self.stage, str(subject.experiment or subject.name), "--scale", self.scale, *options])
 
     @property
     def receipt(self) -> Path:

@@ -11,6 +11,7 @@ import json
 from enum import Enum
 from pathlib import Path
 
+from rtm.config.loading import VARIANTS
 from rtm.core.errors import UserError
 from rtm.core.files import json_digest, make_command, write_text
 from rtm.lineage.changes import ABSENT, changes
@@ -217,6 +218,9 @@ class Ledger:
 
     def advice(self, job: Job) -> str:
         """The command that puts a state right."""
+        if job.root.startswith(f"{VARIANTS}/"):  # Snakemake does not know them
+            own = (each for each in job.upstream() if each.root == job.root)
+            return f"Begin with `{next(each for each in own if each is job or not self._usable(each)).command}`."
         target = job.outputs[0]
         gpus = any(each.compute.gpus for each in job.upstream() if each is job or not self._usable(each))
         made = make_command(target, *(["--notemp"] if job.temporary else []), gpus=gpus)

@@ -42,7 +42,7 @@ def run(folder: Path, chosen: Experiment, name: str = "run") -> Run:
 def fetch(config: Config, *datasets: str) -> None:
     """What trainings need, in this folder: images, and a network that has learnt nothing."""
     layout, graph = config.layout, jobs(config)
-    for dataset in {"digits", *datasets}:
+    for dataset in ("digits", *datasets):
         with recorded(graph[f"fetch/{dataset}"]):
             prepare(dataset, config.params.datasets[dataset], layout.images(dataset))
     with recorded(graph["fetch/digit_classifier"]):
