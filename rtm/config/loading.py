@@ -50,6 +50,8 @@ class Scale(Strict):
     tables: tuple[Name, ...]
     figures: tuple[Name, ...]
     in_git: bool = False  # git keeps its results and receipts, not DVC; checkpoints and images always go to DVC
+    remote: Name | None = None  # of .dvc/config, for its checkpoints and images; the default one if not given
+    kept: tuple[Name, ...] | None = None  # experiments whose checkpoints DVC keeps; all if not given
     overrides: dict[str, Any] = {}
 
 
@@ -456,7 +458,7 @@ def _check_foreign(params: Params, place: str) -> None:
 def _check_reports(
     params: Params, scale: Scale, experiments: Mapping[str, Experiment], files: Mapping[str, Path]
 ) -> None:
-    """Check that every name in the scale's tables and figures exists."""
+    """Check that every name in the scale, its tables and its figures exists."""
 
     def known(options: Mapping[str, T], name: str, place: str, kind: str) -> T:
         if name not in options:
@@ -481,6 +483,8 @@ def _check_reports(
             if part.metric not in COST_METRICS:
                 protocols = dict.fromkeys(experiment.recipe.evaluation.protocols)
                 known(protocols, str(part.protocol), f"{place}: {part.experiment}", "protocol")
+    for name in scale.kept or ():
+        known(experiments, name, f"{files['scales']}: kept", "experiment")
     for name in scale.figures:
         figure = known(params.figures, name, f"{files['scales']}: figures", "figure")
         place = f"{files['figures']}: figures.{name}"

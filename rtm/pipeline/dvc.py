@@ -5,7 +5,8 @@ job behind the stage. The first stage writes these files, so DVC calls a stage o
 The stage's command then asks the receipts, and makes what is stale through Snakemake.
 
 dvc.yaml has the stages that are made: DVC lists every output of a stage that never ran, in `dvc status`, `dvc pull`
-and `dvc metrics diff`. The demo is there as a whole or not at all.
+and `dvc metrics diff`. The demo is there as a whole or not at all. Of a scale whose results are in git, DVC may keep
+the checkpoints of some experiments only (`kept` of the scale).
 """
 
 import re
@@ -156,19 +157,22 @@ class _Scale:
     def _shared(self, in_git: set[str]) -> list[Job]:
         """The jobs outside of the scale's folder whose receipts git does not keep: the embedded digits."""
         behind = {before.id: before for job in self.jobs if job.subject.experiment for before in job.upstream()}
-        return [job for name, job in behind.items() if self.root and job.root != self.root and name not in in_git]
+        common = [job for name, job in behind.items() if job.root != self.root and name not in in_git]
+        return common if self.root and self.cached else []
 
     def is_whole(self, listing: Listing) -> bool:
         return listing.whole or self.config.scale.root in listing.names
 
     def made(self) -> list[str]:
-        """The stages that are made; a scale with a folder of its own goes by its name from its first training on."""
-        names = [stage.name for stage in self.stages() if stage.is_made()]
-        return [self.config.scale.root] if self.root and any("@" in name for name in names) else names
+        """The stages that are made; a scale that DVC keeps goes by its name from its first training on."""
+        every = list(self.stages())
+        names = [stage.name for stage in every if stage.is_made()]
+        whole = any("@" in name for name in names) if self.cached else len(names) == len(every)
+        return [self.config.scale.root] if self.root and whole else names
 
     def chosen(self, listing: Listing) -> list[DvcStage]:
         every = list(self.stages())
-        if self.is_whole(listing) or self.root:
+        if self.is_whole(listing) or (self.root and self.cached):
             return every if self.is_whole(listing) else []
         some = [stage for stage in every if stage.name in listing.names]
         names = {name for stage in some for name in (stage.name, *stage.needs())}
@@ -180,18 +184,19 @@ class _Scale:
             group, _, key = stage.name.partition("@")
             if not key:
                 stanzas[group] = stage.stanza
-            elif self.is_whole(listing):
+            elif self.is_whole(listing) and not self.config.scale.kept:
                 stanzas[group] = {"foreach": f"${{{self.config.scale.experiments}}}", "do": stage.stanza}
             else:
                 stanzas.setdefault(group, {"foreach": {}, "do": stage.stanza})["foreach"][key] = _Flow()
-        return stanzas | ({self.config.scale.root: self.whole()} if self.root and chosen else {})
+        return stanzas | ({self.config.scale.root: self.whole()} if self.root and self.is_whole(listing) else {})
 
     def stages(self) -> Iterator[DvcStage]:
         if self.shared:
             yield self.stage("shared", self.shared, self.shared_stanza())
         for name in self.config.experiments:
             measured = [job for job in self.jobs if job.subject.experiment == name and job.stage in MEASURED]
-            yield self.stage(f"train@{name}", measured, self.train())
+            kept = self.config.scale.kept is None or name in self.config.scale.kept
+            yield self.stage(f"{'train' if kept else 'measure'}@{name}", measured, self.train(kept))
         if foreign := self.of(Stage.FOREIGN):
             yield self.stage("foreign", foreign, self.foreign(foreign))
         for job in self.of(Stage.TABLE):
@@ -216,10 +221,10 @@ class _Scale:
         outs = self.outs([*images, *_receipts(self.shared)])
         return _texts(f"rtm lineage run {targets}", [self.value("shared")], outs=outs)
 
-    def train(self) -> Stanza:
+    def train(self, kept: bool) -> Stanza:
         """An experiment, from training to summary: the receipts tell apart what of it must run."""
         key, layout = "${key}", self.layout
-        outs = [self.out(layout.checkpoint(key, 0).parent, cache=True)]
+        outs = [self.binary(layout.checkpoint(key, 0).parent)] if kept else []
         if self.cached:
             common = sorted(set.intersection(*self.protocols()))
             results = [layout.metrics(key, protocol, 0).parent for protocol in common]
@@ -228,8 +233,11 @@ class _Scale:
             outs += self.outs([*results, layout.latency(key), layout.sweep(key), *folders, *receipts])
         return _texts(
             f"rtm lineage run {self.root}train/{key} {self.root}summary/{key}",
-            [self.value(f"train@{key}"), *_receipts(self.shared[:1])],  # one is enough for the order of the stages
-            outs=outs,
+            [
+                self.value(f"{'train' if kept else 'measure'}@{key}"),
+                *_receipts(self.shared[:1]),  # one is enough for the order of the stages
+            ],
+            **({"outs": outs} if outs else {}),
             metrics=[self.out(layout.summary(key))],
             plots=[self.out(layout.curve(key, 0).parent, x="step", y="loss")],
         )
@@ -255,7 +263,7 @@ class _Scale:
             f"rtm lineage run {' '.join([f'{self.root}figure', *(job.id for job in galleries)])}",
             [self.value("figures"), *self.results(figures)],
             outs=[
-                *(self.out(job.outputs[0].parent, cache=True) for job in galleries),
+                *(self.binary(job.outputs[0].parent) for job in galleries),
                 *self.outs([figures[0].outputs[0].parent, *receipts]),
             ],
         )
@@ -293,10 +301,15 @@ class _Scale:
     def outs(self, paths: Iterable[Path]) -> list[dict[str, "_Flow"]]:
         return [self.out(path) for path in paths]
 
-    def out(self, path: Path, cache: bool | None = None, **plot: str) -> dict[str, "_Flow"]:
+    def binary(self, folder: Path) -> dict[str, "_Flow"]:
+        """Checkpoints or images, which git never keeps."""
+        remote = self.config.scale.remote
+        return self.out(folder, cache=True, **({"remote": remote} if remote else {}))
+
+    def out(self, path: Path, cache: bool | None = None, **more: str) -> dict[str, "_Flow"]:
         """An output that DVC never deletes before a stage; in its cache, or in git."""
         cached = self.cached if cache is None else cache
-        return {str(path): _Flow({"persist": True, **({} if cached else {"cache": False}), **plot})}
+        return {str(path): _Flow({"persist": True, **({} if cached else {"cache": False}), **more})}
 
 
 class _Flow(dict[str, Any]):

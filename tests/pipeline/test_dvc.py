@@ -1,0 +1,36 @@
+"""dvc.yaml of a scale whose results are in git: stage by stage, with the checkpoints of some experiments."""
+
+from typing import Any
+
+import pytest
+import yaml
+from support import ROOT
+
+from rtm.config import load
+from rtm.pipeline.dvc import Listing, render
+
+
+def stages(*names: str) -> dict[str, Any]:
+    return dict(yaml.safe_load(render(Listing(frozenset(names))))["stages"])
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_what_is_not_made_is_not_listed() -> None:
+    found = stages("desk_train@desk_rtm", "desk_measure@desk_mlp24", "desk_tab_desk")
+    assert found.keys() == {"fingerprints", "desk_train", "desk_measure", "desk_tab_desk"}
+    assert found["desk_train"]["foreach"].keys() == {"desk_rtm"}
+
+
+def test_only_some_checkpoints_are_kept_in_the_folder_that_every_clone_has() -> None:
+    found, kept = stages("desk"), load("desk").scale.kept
+    assert kept and found["desk_train"]["foreach"].keys() == set(kept)
+    assert {*found["desk_train"]["foreach"], *found["desk_measure"]["foreach"]} == set(load("desk").experiments)
+    (out,) = found["desk_train"]["do"]["outs"]
+    assert out == {"desk/checkpoints/${key}": {"persist": True, "remote": "desk"}}
+    assert "outs" not in found["desk_measure"]["do"] and found["desk_measure"]["do"]["metrics"]
+    assert all(dep.startswith("desk/reports/") for dep in found["desk"]["deps"])
+    assert "desk_shared" not in found  # git has the receipts of its images
