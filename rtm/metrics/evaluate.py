@@ -34,6 +34,7 @@ from rtm.metrics.refinement import Curves, Refinement, hardness
 from rtm.metrics.uncertainty import Interval, about, frechet_error, of_share
 
 BATCH = 128
+FEW = 10_000  # samples of which features are kept, 80 MB of Inception's; variants and protocols share images
 DIGITS = {"kid": 9, "kid_se": 9}  # decimals in files; of other metrics 6
 SURE = 0.9  # a digit that the classifier names with more than this probability is one that can be read
 
@@ -236,12 +237,18 @@ def write_metrics(config: Config, layout: Layout, experiment: Experiment, protoc
     real = ImageSet.load(reference)
     extractors = load_extractors(protocol, layout, real)
     measured, features = dict[str, Measured](), dict[str, FeatureSet]()
+    kept = layout.kept_features() if required <= FEW else None
     for variant, images in samples.items():
-        found = features_of(images, protocol, extractors, required, protocol.pr_samples)
+        found = features_of(images, protocol, extractors, required, protocol.pr_samples, kept)
         measured[variant], features[variant] = measure(found, real, protocol), found.quality
         missing = missing_metrics(found, protocol, layout)
     metrics = {variant: each.metrics for variant, each in measured.items()}
-    refinement = _refinement(layout, experiment, seed, metrics, features, real, extractors[protocol.extractor])
+    extractor = extractors[protocol.extractor]
+
+    def look(images: Pictures) -> FeatureSet:
+        return extracted(images, extractor, len(images), kept)
+
+    refinement = _refinement(layout, experiment, seed, metrics, features, real, look)
     written: dict[str, Any] = {
         "experiment": experiment.name,
         "protocol": protocol_name,
@@ -268,7 +275,7 @@ def _refinement(
     metrics: dict[str, dict[str, float]],  # by variant; what is measured of its depth is added
     features: dict[str, FeatureSet],  # of the samples, by variant
     real: ImageSet,
-    extractor: Extractor,
+    look: Callable[[Pictures], FeatureSet],
 ) -> dict[str, Curves]:
     """How a recursive mapper converges; nothing of other mappers."""
     if not isinstance(experiment.mapper, Recursive):
@@ -283,7 +290,7 @@ def _refinement(
                 steps = torch.from_numpy(np.load(path))
         else:
             steps = torch.full((len(features[variant]),), depth.H or 0)
-        measured = refinement.measured(steps, features[variant], extractor)
+        measured = refinement.measured(steps, features[variant], look)
         measured["hardness"] = hardness(steps.numpy(), features[variant].features, real.quality.features)
         metrics[variant] |= {name: round(value, 9) for name, value in measured.items()}
     return {"refinement": refinement.curves()}

@@ -2,6 +2,7 @@
 much the recursion amplifies rounding. Part of the stage `evaluate`.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from rtm.config import Experiment
 from rtm.core.devices import best_device
 from rtm.core.distances import nearest
 from rtm.core.randomness import permutation, seed_of
-from rtm.metrics.features import Extractor, FeatureSet, extract
+from rtm.metrics.features import FeatureSet
 from rtm.metrics.sampling import evaluation_seed, mapper_inputs
 from rtm.models.drawing import draw, load_generator
 from rtm.models.layers import relative_change
@@ -53,15 +54,17 @@ class Refinement:
     def curves(self) -> Curves:
         return {name: quantiles(rows) for name, rows in self.changes.items()}
 
-    def measured(self, steps: Tensor, features: FeatureSet, extractor: Extractor) -> dict[str, float]:
-        """Of samples after `steps` (samples,), whose features are given."""
+    def measured(
+        self, steps: Tensor, features: FeatureSet, look: Callable[[np.ndarray], FeatureSet]
+    ) -> dict[str, float]:
+        """Of samples after `steps` (samples,), whose features are given; `look` gives those of other images."""
         steps = steps.to(self.device)
         last = (steps[:LATENTS].clamp(min=2) - 2)[None]
         moved = {f"{name}_change": rows[:, : last.shape[1]].gather(0, last) for name, rows in self.changes.items()}
         z = self._inputs(min(EXACT, len(steps)))
         amplified = amplification(cast(Any, self.generator).mapper, z, steps[: len(z)])
         number = min(IMAGES, len(steps))
-        twice = extract(self._images(2 * steps[:number]), extractor, 128, self.device)
+        twice = look(self._images(2 * steps[:number]))
         return {
             "steps": float(steps.double().mean()),
             **{name: float(each.median()) for name, each in moved.items()},
