@@ -68,7 +68,9 @@ def page(measured: dict[str, Groups], processor: dict[str, str]) -> str:
 def main(names: list[str]) -> None:
     """Run the named benchmarks, or all; the others keep their numbers."""
     everything = [
-        m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in ("__main__", "measuring", "paired")
+        m.name
+        for m in pkgutil.iter_modules(benchmarks.__path__)
+        if m.name not in ("__main__", "intervals", "known", "measuring", "paired")
     ]
     if unknown := [name for name in names if name not in everything]:
         sys.exit(f"There is no benchmark {', '.join(unknown)}; choose from {', '.join(everything)}.")

@@ -37,15 +37,15 @@ def once(function: Callable[[], object]) -> float:
     return now() - began
 
 
-def in_turn(variants: Mapping[str, Callable[[], object]], repeats: int = 15) -> dict[str, float]:
+def in_turn(variants: Mapping[str, Callable[[], object]], repeats: int = 15, warm_up: bool = True) -> dict[str, float]:
     """Median seconds of each; they take turns, so that whatever else the machine does hits all alike."""
     torch.set_num_threads(1)
     times: dict[str, list[float]] = {name: [] for name in variants}
-    for turn in range(repeats + 1):
+    for turn in range(-1 if warm_up else 0, repeats):
         for name, function in variants.items():
             began = now()
             function()
-            if turn:  # the first one warms up
+            if turn >= 0:
                 times[name].append(now() - began)
     return {name: statistics.median(values) for name, values in times.items()}
 

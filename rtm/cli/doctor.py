@@ -2,24 +2,23 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 
 from rich.console import Console
+from safetensors import safe_open
 
 from rtm.config import Config
 from rtm.core.errors import UserError
+from rtm.core.files import reading
 from rtm.pipeline.devices import unusable, usable_gpus
 
 PATIENCE = 30.0  # seconds to wait for a command
 MARKS = {True: "[green]yes [/]", False: "[yellow]no  [/]", None: "[yellow]part[/]"}
-USES = {  # what each network is for; the last use needs a part that not every file has
-    "inception": ("FID, KID and P/R of the protocols paper, studiogan and rs_imle", "Inception score"),
-    "vgg16": ("LPIPS in the trainings of RS-IMLE", "P/R of protocol rs_imle"),
-    "dinov2": ("protocol dinov2",),
-}
+METRICS = {(True, True): "FID, KID and P/R", (True, False): "FID and KID", (False, True): "P/R"}
 
 
 @dataclass(frozen=True)
@@ -51,25 +50,44 @@ def _gpu() -> Finding:
 
 def _weights(config: Config) -> list[Finding]:
     """Each network: whether it is here, and what its file can and cannot do."""
-    return [_network(config, name) for name in USES]
+    from rtm.data.weights import NETWORKS
+
+    return [_network(config, name) for name in NETWORKS]
+
+
+def _uses(config: Config, name: str, whole: bool) -> Iterator[str]:
+    """What a network is for; `whole` says whether its file has the part that not every file has."""
+    if name == "vgg16":
+        yield "LPIPS in the trainings of RS-IMLE"
+    served = defaultdict[str, list[str]](list)
+    for protocol, each in config.params.protocols.items():
+        quality, coverage = each.extractor == name, each.pr_extractor == name and (whole or name != "vgg16")
+        if quality or coverage:
+            served[METRICS[quality, coverage]].append(protocol)
+    yield from (f"{metrics} of {', '.join(protocols)}" for metrics, protocols in served.items())
+    if name == "inception" and whole:
+        yield "Inception score"
 
 
 def _network(config: Config, name: str) -> Finding:
     from rtm.data.parts import lacking
     from rtm.data.weights import NETWORKS
 
-    path, uses = config.layout.weights(name), ", ".join(USES[name])
+    path = config.layout.weights(name)
     if not path.exists():
+        uses = "; ".join(_uses(config, name, whole=True))
         return Finding(name, False, f"not here; get it with `{config.fetching(name)}`, for {uses} (not for the demo)")
     try:
-        lacks = lacking(name, path)
+        with reading(path, f"get it again with `{config.fetching(name)}`"), safe_open(path, "numpy"):
+            lacks = lacking(name, path)
     except UserError as error:
         return Finding(name, False, str(error))
+    able = f"{path}: {'; '.join(_uses(config, name, whole=not lacks))}"
     if not lacks:
-        return Finding(name, True, f"{path}: {uses}")
-    able, address = ", ".join(USES[name][:-1]), NETWORKS[name].sources[0].url
+        return Finding(name, True, able)
+    address = NETWORKS[name].sources[0].url
     command = f"`{config.fetching(name)} --source {address.rpartition('/')[2]}`"
-    return Finding(name, None, f"{path}: {able}; it lacks {lacks}: get {address} and run {command}")
+    return Finding(name, None, f"{able}; it lacks {lacks}: get {address} and run {command}")
 
 
 def _data(config: Config) -> Finding:

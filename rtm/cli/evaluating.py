@@ -20,14 +20,18 @@ from rtm.pipeline.graph import jobs
 
 WIDTH = 80
 USAGE = """\
-rtm evaluate EXPERIMENT                   the stage of the pipeline: measures its samples, writes results/
-rtm evaluate A B                          any images against any others, for example
-rtm evaluate samples/ cifar10             a folder, .npy or .npz against a dataset's training images
+rtm evaluate EXPERIMENT           the stage of the pipeline, writes results/
+rtm evaluate A B                  any images against any others, for example
+rtm evaluate samples/ cifar10     a folder, .npy or .npz against a dataset's
+                                  training images
 rtm evaluate cifar10:test cifar10 --samples 10000 --json known.json
-rtm evaluate digits_rtm:H8 --scale demo   a variant of an experiment's samples against its dataset
+rtm evaluate digits_rtm:H8 --scale demo
+                                  a variant of an experiment's samples against
+                                  its dataset
 
-A and B are datasets (NAME, NAME:test), experiments, folders, .npy or .npz files; ./NAME is always a path. Numbers at
-another N than the protocol's, or against another reference, are marked `off protocol`; they fill no table."""
+A and B are datasets (NAME, NAME:test), experiments, folders, .npy or .npz
+files; ./NAME is always a path. Numbers at another N than the protocol's, or
+against another reference, are marked `off protocol`; they fill no table."""
 SHOWN = {  # metric: its name for people, its factor and its decimals
     "fid": ("FID", 1, 3), "fid_floor": ("  floor", 1, 3), "kid": ("KID x 1000", 1000, 4), "is": ("IS", 1, 3),
     "sure": ("sure", 1, 4), "precision": ("precision", 1, 4), "recall": ("recall", 1, 4),

@@ -73,6 +73,8 @@ def download_problems(name: str, dataset: Dataset, downloads: Path, seen: Seen) 
 def fetch_network(name: str, path: Path, downloads: Path, given: Path | None = None) -> None:
     """Write the network's tensors to `path`, from a file that is here already or the first source that answers."""
     network = NETWORKS[name]
+    if given and given.is_dir():
+        raise UserError(f"{given} is a folder; give the file {Path(network.sources[0].url).name} in it.")
     if given:
         return convert(name, _given(given), path)
     sources = [Source(url=each.url or None, pip=each.package or None, sha256=each.sha256) for each in network.sources]

@@ -95,8 +95,8 @@ def chosen(one: Named, count: int, required: int, seed: int, protocol: Protocol)
 
 def _whole(named: Named, fake: Chosen, name: str, fewest: int) -> Chosen:
     """All images of a set, if they are as large as those that are measured: at another size they would be others."""
-    if len(named.images) < max(fewest, 4):
-        raise UserError(f"{named.name} has {len(named.images)} images; compare with at least {max(fewest, 4)}.")
+    if (found := len(named.images)) < (fewest := max(fewest, 4)):
+        raise UserError(f"{named.name} has too few images, {found}; compare with at least {fewest}.")
     images = Chosen(named.images, np.arange(len(named.images)))
     if (one := fake.shape) != (other := images.shape):
         sizes = " and ".join(

@@ -42,7 +42,8 @@ def find_set(config: Config, layout: Layout, word: str, seed: int) -> Named:
         foreign = config.params.foreign[word]
         return Named(word, load_images(Path(foreign.samples)), foreign.dataset)
     if not Path(word).exists():
-        raise UserError(f"{word} is neither a file or folder here nor a name of params/; give {SPELLINGS}.")
+        where = "neither a file or folder here nor a name of params/ at this scale"
+        raise UserError(f"{word} is {where}; give {SPELLINGS}.")
     return Named(word, load_images(Path(word)))
 
 

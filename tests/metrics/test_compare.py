@@ -177,7 +177,7 @@ def nothing_extracted(monkeypatch: pytest.MonkeyPatch) -> None:
         ("fakes.npy", "digits", {"samples": 9}, "need at least 10 images, not 9"),
         ("fakes.npy", "digits", {"samples": 0}, "need at least 10 images, not 0"),
         ("large.npy", "digits", {}, r"large\.npy of 16 x 32 px and digits of 8 x 8 px: resize"),
-        ("fakes.npy", "two.npy", {}, "two.npy has 2 images; compare with at least 4"),
+        ("fakes.npy", "two.npy", {}, "two.npy has too few images, 2; compare with at least 4"),
         ("fakes.npy", None, {}, "Say what fakes.npy is compared with"),
         ("nothing", "digits", {}, "nothing is neither a file or folder here nor a name"),
         ("fakes.npy", "digits:test", {}, "digits has no test images"),

@@ -1,13 +1,16 @@
 """Kept features: extracted once, found by content, and never trusted when damaged or of other code."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
-from rtm.metrics.features import Extractor, Features, extract
+from rtm.metrics.features import Extractor, Features, extract, identity
+from rtm.metrics.images import load_images
 from rtm.metrics.kept import BLOCK, Kept, uses
 
 Pixels = NDArray[np.uint8]
@@ -75,6 +78,26 @@ def test_features_of_other_code_are_extracted_again(tmp_path: Path) -> None:
     assert taken(tmp_path, pixels(9), Counting(factor=1.001)) == 9
     assert taken(tmp_path, pixels(9), Counting(factor=1.001)) == 0
     assert taken(tmp_path, pixels(9), Counting()) == 0
+
+
+def rewritten(path: Path, content: bytes) -> None:
+    """Other content under the old name, of the old age."""
+    before = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_content_counts_not_names_or_times(tmp_path: Path) -> None:
+    """Neither another image nor other weights pass for what was there before."""
+    path, other, folder = tmp_path / "images" / "0.png", tmp_path / "other.png", tmp_path / "kept"
+    path.parent.mkdir()
+    for place, image in ((path, pixels(1)[0]), (other, pixels(1, seed=1)[0])):
+        Image.fromarray(image).save(place)
+    assert taken(folder, load_images(path.parent)[0:1], Counting()) == 1
+    first = identity(path, "none")
+    rewritten(path, other.read_bytes())
+    assert taken(folder, load_images(path.parent)[0:1], Counting()) == 1
+    assert identity(path, "none") != first
 
 
 def test_a_file_that_another_process_removes_is_made_again(tmp_path: Path) -> None:
