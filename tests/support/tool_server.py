@@ -1,4 +1,4 @@
-"""Snakemake for tests that start it many times: one process imports it and forks for each call.
+"""Snakemake, DVC and the stand-in's `rtm` for tests that start them many times: one process imports and forks.
 
 A fork has the caller's arguments, folder, environment and open files, and imports the `rtm` of the caller's folder: the
 server has imported none. Signals of the caller are not passed on.
@@ -13,41 +13,48 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
-PLACE = "RTM_TEST_SNAKEMAKE"  # the server's socket; without it, Snakemake starts as usual
+PLACE = "RTM_TEST_TOOLS"  # the server's socket; without it, a tool starts as usual
 SIZE = struct.Struct("!q")
+PROGRAMS = {"snakemake": "snakemake.cli", "dvc": "dvc.cli", "rtm": "support.standin"}  # where their `main` is
+# what every call of theirs imports; no pygit2, which asks once for the home of whoever imports it
+PRELOADED = ("snakemake.cli", "dvc.cli.parser", "dvc.repo", "dvc.repo.index", "dvc.lock", "dvc.rwlock", "dvc.scm")
+PRELOADED += ("dvc.repo.plots", "dvc.utils.strictyaml", "ruamel.yaml", "dulwich.repo", "pydantic", "yaml", "rich.live")
 CLIENT = """\
 #!{python} -S
 import json, os, socket, struct, sys
-place, size = os.environ.get({place!r}), struct.Struct("!q")
+place, size, real = os.environ.get({place!r}), struct.Struct("!q"), {real!r}
 if not place:
-    os.execv({real!r}, [{real!r}, *sys.argv[1:]])
+    os.execv(real[0], [*real, *sys.argv[1:]])
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(place)
-asked = json.dumps({{"words": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}).encode()
-socket.send_fds(connection, [size.pack(len(asked))], [0, 1, 2])
-connection.sendall(asked)
+asked = {{"program": {program!r}, "words": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+message = json.dumps(asked).encode()
+socket.send_fds(connection, [size.pack(len(message))], [0, 1, 2])
+connection.sendall(message)
 answer = connection.recv(size.size, socket.MSG_WAITALL)
 sys.exit(size.unpack(answer)[0] if answer else 1)
 """
 
 
-def write_client(path: Path) -> None:
-    """A `snakemake` that asks the server, if there is one."""
-    real = str(Path(sys.executable).with_name("snakemake"))
-    path.write_text(CLIENT.format(python=sys.executable, place=PLACE, real=real))
+def write_client(path: Path, *real: str) -> None:
+    """A program that asks the server, if there is one, and else is `real`."""
+    command = real or (str(Path(sys.executable).with_name(path.name)),)
+    path.write_text(CLIENT.format(python=sys.executable, place=PLACE, program=path.name, real=command))
     path.chmod(0o755)
 
 
 @contextmanager
-def snakemake() -> Iterator[None]:
+def tools() -> Iterator[None]:
     """A server for all clients that are started within."""
     from support.waiting import wait_for
 
-    with tempfile.TemporaryDirectory(prefix="snakemake-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tools-") as folder:
         path = Path(folder) / "socket"
         server = subprocess.Popen([sys.executable, __file__, str(path)], stdin=subprocess.DEVNULL)
         try:
@@ -61,9 +68,10 @@ def snakemake() -> Iterator[None]:
 
 
 def serve(path: str) -> None:
-    from snakemake.cli import main
-
-    assert not any(name.split(".")[0] == "rtm" for name in sys.modules)
+    for module in PRELOADED:
+        import_module(module)
+    imported = {name.split(".")[0] for name in sys.modules}
+    assert not imported & {"rtm", "pygit2"} and threading.active_count() == 1  # a fork has one thread
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{path}.new")
@@ -73,11 +81,11 @@ def serve(path: str) -> None:
             connection, _ = server.accept()
             if os.fork() == 0:
                 server.close()
-                _work(connection, main)
+                _work(connection)
             connection.close()
 
 
-def _work(connection: socket.socket, main: Callable[[], None]) -> None:
+def _work(connection: socket.socket) -> None:
     header, files, *_ = socket.recv_fds(connection, SIZE.size, 3)
     (size,) = SIZE.unpack(header)
     asked = json.loads(connection.recv(size, socket.MSG_WAITALL))
@@ -88,21 +96,28 @@ def _work(connection: socket.socket, main: Callable[[], None]) -> None:
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    sys.argv = ["snakemake", *asked["words"]]
+    sys.argv = [asked["program"], *asked["words"]]
     sys.path[:1] = os.environ.get("PYTHONPATH", "").split(":")  # in place of this file's folder
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-    code = 1
-    try:
-        main()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    code = _called(import_module(PROGRAMS[asked["program"]]).main, asked)
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     connection.sendall(SIZE.pack(code))
     os._exit(code)
+
+
+def _called(main: Callable[..., int | None], asked: dict[str, Sequence[str]]) -> int:
+    """The exit code; Snakemake ends itself, DVC returns the code, the stand-in is given its words."""
+    try:
+        return main(*(asked["words"] if asked["program"] == "rtm" else ())) or 0
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
 
 
 if __name__ == "__main__":
