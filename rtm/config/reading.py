@@ -1,8 +1,10 @@
 """YAML as data: names, texts and numbers, with limits on what a file may stand for."""
 
 import math
+import pickle
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ def read_sections(paths: Iterable[Path]) -> tuple[Raw, dict[str, Path]]:
     files: dict[str, Path] = {}
     for path in paths:
         try:
-            content = parsed(path.read_text("utf-8"))
+            content = pickle.loads(_kept(path.read_text("utf-8")))
         except UnicodeDecodeError as error:
             raise UserError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
         except ValueError as error:
@@ -34,6 +36,12 @@ def read_sections(paths: Iterable[Path]) -> tuple[Raw, dict[str, Path]]:
                 raise UserError(f"{path}: section {key!r} is also in {files[key]}; keep one of them.")
             raw[key], files[key] = section, path
     return raw, files
+
+
+@lru_cache(64)
+def _kept(text: str) -> bytes:
+    """The value of a text: every scale reads the same files, and each gets a copy of its own, which may be changed."""
+    return pickle.dumps(parsed(text))
 
 
 def parsed(text: str) -> Any:

@@ -8,9 +8,9 @@ from typing import Literal
 import pytest
 from support import PARAMS
 
-from rtm.config import load, schema
+from rtm.config import load, reading, schema
 from rtm.config.experiments import DecoderConfig
-from rtm.config.reading import parsed
+from rtm.config.reading import parsed, read_sections
 from rtm.core.errors import UserError
 
 SCALES = ["paper", "demo", "desk", "smoke"]
@@ -25,6 +25,19 @@ def params(tmp_path: Path) -> Path:
 def test_every_scale_loads(scale: str) -> None:
     config = load(scale, PARAMS)
     assert config.experiments and config.tables
+
+
+def test_a_file_is_parsed_once_and_read_as_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    monkeypatch.setattr(reading, "parsed", lambda text: texts.append(text) or parsed(text))
+    path = tmp_path / "once.yaml"
+    path.write_text("once: {one: &same [1], other: *same}")
+    first, second = (read_sections([path])[0] for _ in range(2))
+    assert first == second == {"once": {"one": [1], "other": [1]}} and len(texts) == 1
+    first["once"]["one"].append(2)  # which is nobody else's
+    assert first["once"]["other"] == [1, 2] and read_sections([path])[0] == second
+    path.write_text("once: 2")
+    assert read_sections([path])[0] == {"once": 2} and len(texts) == 2
 
 
 @pytest.mark.parametrize("text", ["4e-3", "4E-3", "+4e-3", "0.4e-2", "4.e-3", ".4e-2", "40e-4"])

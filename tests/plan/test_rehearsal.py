@@ -58,10 +58,11 @@ def test_every_recipe_fits(name: str, plans: dict[str, Plan]) -> None:
 
 
 @pytest.mark.slow(seconds=60)
-def test_what_each_process_of_a_group_holds() -> None:
+def test_what_each_process_of_a_group_holds(plans: dict[str, Plan]) -> None:
     """Weights, optimiser and the data's features are held by all; images of a step and the pool are shared."""
-    config = load("paper", PARAMS)
-    four, sixteen = (Planner(config, gpus=world).plans(["cifar10_imle_mlp"])[0].rehearsal for world in (4, 16))
+    name, config = "cifar10_imle_rtm", load("paper", PARAMS)
+    four, sixteen = plans[name].rehearsal, Planner(config, gpus=16).plans([name])[0].rehearsal
+    assert (four.world, sixteen.world) == (4, 16)
     assert four.holds == pytest.approx(sixteen.holds, rel=0.05)  # features are padded to whole chunks for each process
     assert sixteen.chunks == pytest.approx(four.chunks / 4, abs=1)
     activations = [each.peaks["step"] - sum(each.holds.values()) for each in (four, sixteen)]

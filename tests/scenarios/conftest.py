@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from support import snakemake_server
+from support import tool_server
 
 
 @pytest.fixture(scope="module")
-def warm_snakemake() -> Iterator[None]:
-    """For files that start Snakemake again and again."""
-    with snakemake_server.snakemake():
+def warm_tools() -> Iterator[None]:
+    """For files that start Snakemake, DVC and the stand-in's `rtm` again and again."""
+    with tool_server.tools():
         yield

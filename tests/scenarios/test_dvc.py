@@ -10,7 +10,7 @@ from support.standin import Repository, write
 
 from rtm.pipeline.dvc import FINGERPRINTS
 
-pytestmark = [pytest.mark.slow(seconds=5), pytest.mark.usefixtures("warm_snakemake")]
+pytestmark = [pytest.mark.slow(seconds=5), pytest.mark.usefixtures("warm_tools")]
 
 NOTHING: list[str] = []
 SCREEN = 40  # lines that a person reads at once

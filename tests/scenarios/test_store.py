@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.standin import Repository
 
-pytestmark = [pytest.mark.slow(seconds=5), pytest.mark.usefixtures("warm_snakemake")]
+pytestmark = [pytest.mark.slow(seconds=5), pytest.mark.usefixtures("warm_tools")]
 NOTHING: list[str] = []
 TRAINED = "train/cifar10_imle_rtm/seed0"
 WEIGHTS = "checkpoints/cifar10_imle_rtm/seed0.safetensors"

@@ -17,7 +17,7 @@ from support.standin import Repository, write
 
 from rtm.core.files import unprotect, write_text
 
-pytestmark = [pytest.mark.slow(seconds=6), pytest.mark.usefixtures("warm_snakemake")]
+pytestmark = [pytest.mark.slow(seconds=6), pytest.mark.usefixtures("warm_tools")]
 NOTHING: list[str] = []
 RTM_CHANGED = [  # what follows from a new mapper of one experiment with one seed
     "evaluate/cifar10_imle_rtm/paper/seed0",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from support import ROOT, TESTS, snakemake_server
+from support import ROOT, TESTS, tool_server
 
 REAL = ("core", "config", "lineage", "pipeline")  # rooms, and modules of others
 REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "cli/runs", "cli/store"]
@@ -100,9 +100,10 @@ class Repository:
         write(folder / "rtm/page/web/page.html.j2", "a page\n")
         (folder / "profiles").symlink_to("workflow/profiles")
         (folder / "slurm").symlink_to("workflow/profiles/slurm")
-        write(folder / "bin/rtm", f'#!/bin/sh\nexec {sys.executable} {Path(__file__)} "$@"\n')
-        (folder / "bin/rtm").chmod(0o755)
-        snakemake_server.write_client(folder / "bin/snakemake")
+        (folder / "bin").mkdir()
+        tool_server.write_client(folder / "bin/rtm", sys.executable, str(Path(__file__)))
+        for name in ("snakemake", "dvc"):
+            tool_server.write_client(folder / f"bin/{name}")
         write(folder / ".dvc/config", (ROOT / ".dvc/config").read_text())
         write(folder / ".dvc/.gitignore", (ROOT / ".dvc/.gitignore").read_text())
         repository = cls(folder)

@@ -77,7 +77,7 @@ def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "run/log.jsonl").read_text() == log and same(weights(finished), weights(again))
 
 
-STOPPED: dict[str, Any] = {"epochs": 10, "save_every": 1000}
+STOPPED: dict[str, Any] = {"epochs": 3, "save_every": 1000}
 
 
 @pytest.fixture(scope="module")
