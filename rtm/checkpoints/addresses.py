@@ -34,7 +34,7 @@ def _from_hub(address: str) -> Path:
         raise UserError(f"{NEEDS_HUB}, then {printable(address)} can be read.") from None
     try:
         return Path(hf_hub_download(match["repo"], match["file"], revision=match["revision"]))
-    except (OSError, ValueError) as error:  # no network, no such repository or file, an impossible name
+    except Exception as error:  # no network, no such repository or file, an impossible name: of several libraries
         raise _failed(address, error) from None
 
 

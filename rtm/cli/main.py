@@ -173,6 +173,7 @@ def _add_trying(trying: argparse.ArgumentParser) -> None:
     trying.add_argument("--epochs", type=int, help="of each training, instead of --minutes")
     trying.add_argument("--resolution", type=int, choices=RESOLUTIONS, help="in pixels (default: by the machine)")
     trying.add_argument("--pictures", action="store_true", help="only pictures: measure nothing")
+    trying.add_argument("--prepare", action="store_true", help="only the images and parameters: train elsewhere")
     trying.add_argument("--export", metavar="NAME", help="write a trial into params/ instead")
 
 

@@ -65,9 +65,11 @@ def _upload(repo: str, folder: Path, name: str, private: bool) -> None:
     try:
         create_repo(repo, private=private, exist_ok=True)
         upload_folder(repo_id=repo, folder_path=folder, commit_message=f"{name} and its model card")
-    except (OSError, ValueError) as error:
-        reason = reason_of(error)
-        raise UserError(f"The Hub refused it ({reason}); log in with `hf auth login`, and run this again.") from None
+    except Exception as error:  # its own, and those of the library that it speaks HTTP with
+        raise UserError(
+            f"The Hub refused it or was not reached ({reason_of(error)}); look at the network, log in with "
+            "`hf auth login`, and run this again."
+        ) from None
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

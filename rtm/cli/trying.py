@@ -36,6 +36,7 @@ def attempt(arguments: Arguments) -> None:
         return
     if arguments.source is None:
         raise UserError("Name a folder of images: rtm try FOLDER.")
+    load()  # whatever is wrong before anything is written
     console = Console(highlight=False, markup=False, soft_wrap=True)
     name = arguments.name or beginning.name_of(arguments.source)
     if (possible := beginning.name_of(Path(name))) != name:
@@ -45,7 +46,15 @@ def attempt(arguments: Arguments) -> None:
             _go_on(arguments, name, console)
         else:
             _begin(arguments, name, console)
-        _run(load(str(recipe.folder_of(name))), not arguments.pictures and _can_measure(console), console)
+        config = load(str(recipe.folder_of(name)))
+        if arguments.prepare:
+            console.print(f"Prepared; on a cluster: snakemake --profile slurm {' '.join(_reports(config))}")
+        else:
+            _run(config, not arguments.pictures and _can_measure(console), console)
+
+
+def _reports(config: Config) -> list[str]:
+    return [str(job.outputs[0]) for job in jobs(config).values() if job.stage in (Stage.TABLE, Stage.FIGURE)]
 
 
 def _go_on(arguments: Arguments, name: str, console: Console) -> None:

@@ -147,11 +147,28 @@ def test_a_checkpoint_is_pushed_with_a_card_of_its_receipt(
     ]
 
 
-def test_the_hubs_refusal_is_one_sentence(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+class NoNetworkError(Exception):
+    """What a library behind the Hub's raises: neither an OSError nor a ValueError."""
+
+
+@pytest.mark.parametrize("kind", [OSError, NoNetworkError])
+def test_the_hubs_refusal_is_one_sentence(call: Any, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise OSError("401 Client Error\nand much more")
+        raise kind("401 Client Error\nand much more")
 
     monkeypatch.setattr(huggingface_hub, "create_repo", refuse)
     assert call("push-checkpoint", "gan.safetensors", "owner/name") == [
-        "rtm: The Hub refused it (401 Client Error); log in with `hf auth login`, and run this again."
+        "rtm: The Hub refused it or was not reached (401 Client Error); look at the network, log in with "
+        "`hf auth login`, and run this again."
     ]
+
+
+@pytest.mark.parametrize(("out", "message"), [("x.jpg", "write --out x.png"), ("images", "")])
+def test_a_picture_is_a_png(folder: Path, call: Any, out: str, message: str) -> None:
+    lines = call("generate", "gan.safetensors", "--count", "2", "--out", out)
+    assert message in lines[0] and (folder / out).exists() != bool(message)
+
+
+def test_a_scale_is_no_checkpoint(call: Any) -> None:
+    (line,) = call("generate", "smoke")
+    assert line.startswith("rtm: smoke is a scale; name one of its experiments, for example smoke/")

@@ -6,23 +6,18 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import chdir
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from rich.console import Console
-from support import ROOT
-from support.archives import noise
-from support.needed import needed
+from support import PARAMS
+from support.trials import with_pictures
 from support.waiting import tail, wait_for, wait_for_end
 from support.workspace import copied, environment, run
 
 from rtm.cli import trying
-from rtm.config import load
 from rtm.core.errors import UserError
-from rtm.lineage.recording import recorded
-from rtm.pipeline.graph import jobs
 
 slow = pytest.mark.slow(seconds=45)
 WORDS = ("rtm", "try", "pictures", "--name", "small", "--pictures")
@@ -30,15 +25,7 @@ WORDS = ("rtm", "try", "pictures", "--name", "small", "--pictures")
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    weights = needed(ROOT / "weights/vgg16.safetensors", "vgg16", "REQUIRE_WEIGHTS")
-    folder = copied(tmp_path_factory.mktemp("try"))
-    (folder / "weights").mkdir()
-    (folder / "weights/vgg16.safetensors").symlink_to(weights)
-    with chdir(folder), recorded(jobs(load())["fetch/vgg16"]):
-        pass
-    (folder / "pictures").mkdir()
-    for number in range(16):
-        Image.fromarray(noise(40, 40, 3, seed=number)).save(folder / f"pictures/{number}.png")
+    folder = with_pictures(copied(tmp_path_factory.mktemp("try")))
     (folder / "pictures/broken.jpg").write_bytes(b"x")
     yield folder
     shutil.rmtree(folder)
@@ -114,6 +101,12 @@ def test_it_is_an_experiment_like_any_other(workspace: Path, finished: str) -> N
 
 
 @slow
+def test_it_can_be_prepared_alone(workspace: Path, finished: str) -> None:
+    printed = run(workspace, *WORDS, "--prepare")
+    assert printed.splitlines()[-1].startswith("Prepared; on a cluster: snakemake --profile slurm try/small/reports/")
+
+
+@slow
 def test_a_second_call_has_nothing_to_train(workspace: Path, finished: str) -> None:
     checkpoints = {path: path.stat().st_mtime_ns for path in workspace.glob("try/small/checkpoints/*/*")}
     run(workspace, *WORDS)
@@ -122,7 +115,7 @@ def test_a_second_call_has_nothing_to_train(workspace: Path, finished: str) -> N
 
 def asked(**given: object) -> argparse.Namespace:
     blank: dict[str, object] = dict.fromkeys(("source", "name", "minutes", "epochs", "resolution", "export"))
-    return argparse.Namespace(**{**blank, "pictures": True, **given})
+    return argparse.Namespace(**{**blank, "pictures": True, "prepare": False, **given})
 
 
 @pytest.mark.parametrize(
@@ -143,6 +136,10 @@ def test_a_mistake_is_one_sentence(given: dict[str, object], message: str) -> No
 
 def test_a_trial_that_is_begun_keeps_its_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="no folder params; run from the root"):
+        trying.attempt(asked(source=Path("cats")))
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "params").symlink_to(PARAMS)
     (tmp_path / "try/cats").mkdir(parents=True)
     (tmp_path / "try/cats/params.yaml").touch()
     (tmp_path / "try/cats/source.txt").write_text(f"{tmp_path / 'cats'}\n")

@@ -16,11 +16,14 @@ from safetensors.torch import load_file
 from support import FILES, smoke_workspace
 from support.slurm_cluster import Cluster, cluster, missing
 from support.standin import Repository
+from support.trials import NUMBER, with_pictures
 from support.waiting import tail, wait_for, wait_for_end
 from support.workspace import cloned, copied, environment, run
 
 from rtm.cli.forkserver import running
 from rtm.config import load
+from rtm.trial import beginning
+from rtm.trial.recipe import Choice, Machine
 
 pytestmark = pytest.mark.slow(seconds=100)
 QUICK = ("--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "5")
@@ -67,7 +70,7 @@ class Site:
 
     def progress(self) -> str:
         """The end of all that is written, and the queue."""
-        logs = sorted(self.folder.glob("smoke/logs/**/*.log"))
+        logs = sorted((*self.folder.glob("smoke/logs/**/*.log"), *self.folder.glob("try/*/logs/**/*.log")))
         queue = self.slurm.ask("squeue", "--states=all", "-h", "-o", "%i %T %r")
         return "\n".join([*map(tail, logs), tail(self.folder / "output.txt"), queue])
 
@@ -303,6 +306,24 @@ def test_few_jobs_are_submitted(tmp_path: Path) -> None:
     groups = Counter(re.findall(r"Group job ([a-z]+)", plan))
     trainings, parts = (len(re.findall(rule, plan, re.M)) for rule in ("^rule train:", "^    rule "))
     assert (trainings, groups, parts) == (40, {"measure": 40, "reference": 6}, 179)
+
+
+def test_a_trial_as_jobs(tmp_path: Path, slurm: Cluster) -> None:
+    """Its pictures are prepared here, and both trainings submitted; `rtm` then knows them as done."""
+    site = Site(with_pictures(copied(tmp_path)), slurm)
+    with chdir(tmp_path):
+        source, choice = Path("pictures"), Choice("small", NUMBER, 32, Machine(2, 0), epochs=2)
+        choice, _, sha256 = beginning.prepared(source, beginning.survey(source), choice)
+        beginning.write(choice, sha256, source, hours=0.1)
+    trained = [f"try/small/checkpoints/small_{mapper}/seed0.safetensors" for mapper in ("mlp", "rtm")]
+    assert site.end_of(site.submit(*trained)) == 0, site.output()[-5000:]
+    for mapper in ("mlp", "rtm"):
+        made = json.loads((tmp_path / f"try/small/lineage/train/small_{mapper}/seed0.json").read_text())["made"]
+        assert made["slurm_job"] in map(str, site.submitted())
+    words = ("rtm", "try", "pictures", "--name", "small", "--pictures")
+    before = {path: (tmp_path / path).stat().st_mtime_ns for path in trained}
+    assert "rtm generate try/small/small_rtm" in run(tmp_path, *words, given=site.environment)
+    assert before == {path: (tmp_path / path).stat().st_mtime_ns for path in trained}
 
 
 def test_the_command_of_the_readme(readme: tuple[Site, subprocess.Popen[bytes]]) -> None:

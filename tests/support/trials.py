@@ -1,0 +1,28 @@
+"""A folder of small pictures, and the network that a trial of them needs."""
+
+from contextlib import chdir
+from pathlib import Path
+
+from PIL import Image
+from support import ROOT
+from support.archives import noise
+from support.needed import needed
+
+from rtm.config import load
+from rtm.lineage.recording import recorded
+from rtm.pipeline.graph import jobs
+
+NUMBER = 16
+
+
+def with_pictures(folder: Path) -> Path:
+    """A workspace with VGG16 and `pictures/`."""
+    weights = needed(ROOT / "weights/vgg16.safetensors", "vgg16", "REQUIRE_WEIGHTS")
+    (folder / "weights").mkdir()
+    (folder / "weights/vgg16.safetensors").symlink_to(weights)
+    with chdir(folder), recorded(jobs(load())["fetch/vgg16"]):
+        pass
+    (folder / "pictures").mkdir()
+    for number in range(NUMBER):
+        Image.fromarray(noise(40, 40, 3, seed=number)).save(folder / f"pictures/{number}.png")
+    return folder
