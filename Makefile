@@ -13,23 +13,33 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 SCALE ?= paper
 
-.PHONY: demo check test lint pdf report install lock clean
+.PHONY: demo check test quick every lint style types pdf report install lock clean
 
 demo: $(BIN)/.installed
 	rtm demo
 
-# a worker takes one file after the other, in the order of tests/conftest.py
-PYTEST = OMP_NUM_THREADS=1 pytest -q -n auto --dist loadfile --no-loadscope-reorder
+# a worker takes one file after the other, in the order of tests/conftest.py; the list at the end is where the time went
+PYTEST = OMP_NUM_THREADS=1 pytest -q -n auto --dist loadfile --no-loadscope-reorder --durations=15 --durations-min=1
 
-check: lint
+check: style
+	$(MAKE) --no-print-directory --jobs 2 types quick
+
+test: style
+	$(MAKE) --no-print-directory --jobs 2 types every
+
+quick:
 	$(PYTEST) -m "not slow"
 
-test: lint
+every:
 	$(PYTEST)
 
-lint: $(BIN)/.installed
+lint: style types
+
+style: $(BIN)/.installed
 	ruff check .
 	ruff format --check .
+
+types: $(BIN)/.installed
 	mypy
 	snakemake --lint
 

@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def evaluate(arguments: Arguments) -> None:
-    """Measure an experiment's samples, those of params/foreign.yaml, or any images against any others."""
+    """Measure an experiment's samples, or any images against any others."""
     context = Context(arguments)
     if arguments.held_out and not arguments.memorisation:
         raise UserError("--held-out needs --memorisation; add --memorisation, or leave it out.")
