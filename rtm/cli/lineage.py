@@ -5,7 +5,8 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from rtm.core.errors import UserError
+from rtm.config.loading import trials
+from rtm.core.errors import UserError, printable
 from rtm.lineage.acceptance import accepted_for, fewest, kept_by, must_sign, proposed, refuse_other, sign
 from rtm.lineage.equivalence import append, read_lines
 from rtm.lineage.format import recorded_graph
@@ -24,7 +25,7 @@ rtm lineage accept TARGET ... --reason  keep the results after a refactoring: wh
 rtm lineage verify TARGET ...           fail unless the targets are fresh
 rtm lineage check                       read every file that has a receipt, and fail if one is not the recorded one
 rtm lineage run TARGET ...              make what is stale through Snakemake, and verify it: the command of dvc.yaml
-rtm lineage dvc [all]                   write dvc.yaml: the stages that are made, or all
+rtm lineage dvc [all | try/NAME ...]    write dvc.yaml: the stages that are made, or all, or those of a trial too
 rtm lineage fingerprints                write what the stages of dvc.yaml depend on: the command of its first stage
 
 A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds); those of
@@ -151,9 +152,20 @@ def _unsettled(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _write_dvc(words: Sequence[str]) -> None:
-    if words not in ([], ["all"]):
-        raise UserError("Say `rtm lineage dvc`, or `rtm lineage dvc all` for the stages of all experiments.")
-    dvcfile.write(whole=bool(words))
+    asked = [word.rstrip("/") for word in words]
+    if asked in ([], ["all"]):
+        dvcfile.write(whole=bool(asked))
+        return
+    if unknown := [word for word in asked if word not in trials()]:
+        known = "".join(f", {each}" for each in trials())
+        raise UserError(
+            f"{printable(unknown[0])} is no trial; say `rtm lineage dvc`, or choose one of all{known}: all are the "
+            "stages of all experiments."
+        )
+    dvcfile.write(more=asked)
+    names, files = " ".join(map(dvcfile.stage_of, asked)), " ".join(f"{each}/params.yaml" for each in asked)
+    print(f"`dvc repro {names}` records it, `dvc push` keeps its bytes. For clones, after that:")
+    print(f"  git add -f {files} && git add dvc.yaml dvc.lock lineage")
 
 
 def tell(job: Job) -> None:

@@ -5,8 +5,8 @@ job behind the stage. The first stage writes these files, so DVC calls a stage o
 The stage's command then asks the receipts, and makes what is stale through Snakemake.
 
 dvc.yaml has the stages that are made: DVC lists every output of a stage that never ran, in `dvc status`, `dvc pull`
-and `dvc metrics diff`. The demo is there as a whole or not at all. Of a scale whose results are in git, DVC may keep
-the checkpoints of some experiments only (`kept` of the scale).
+and `dvc metrics diff`. The demo is there as a whole or not at all, and so is a trial, if it was asked for: nobody else
+has its images. Of a scale whose results are in git, DVC may keep the checkpoints of some experiments only (`kept`).
 """
 
 import re
@@ -21,7 +21,7 @@ import yaml
 
 from rtm.config import Config, load
 from rtm.config.classes import source_of
-from rtm.config.loading import PARAMS
+from rtm.config.loading import PARAMS, TRIALS, trials
 from rtm.core.errors import UserError
 from rtm.core.files import UNREADABLE, json_digest, write_text
 from rtm.lineage.fingerprint import present
@@ -74,7 +74,7 @@ class DvcStage:
 
 def render(listing: Listing) -> str:
     """The text of dvc.yaml."""
-    scales = _scales()
+    scales = _scales(listing)
     stages: dict[str, Stanza] = {}
     files: list[Path] = []
     plots: list[Stanza] = []
@@ -82,11 +82,12 @@ def render(listing: Listing) -> str:
         chosen = scale.chosen(listing)
         plots += scale.sweeps(chosen)
         stages |= scale.stanzas(chosen, listing)
-        files += _files_of(scale.config.scale.experiments) if scale.is_whole(listing) else []
+        files += _files_of(scale.config.scale.experiments) if scale.is_whole(listing) and not scale.own else []
     if stages:
         stages = {"fingerprints": _fingerprints(scales), **stages}
     texts = [_dumped({name: stage}, indent=2) for name, stage in stages.items()] or ["  {}\n"]
-    shown = {"params": list(map(str, sorted(PARAMS.glob("*.yaml"))))}  # by `dvc params diff`
+    own = [file for scale in scales for file in scale.own]
+    shown = {"params": list(map(str, [*sorted(PARAMS.glob("*.yaml")), *own]))}  # by `dvc params diff`
     head = HEADER + _dumped({"vars": list(map(str, files))}) + _dumped(shown) + _dumped({"plots": plots})
     return head + "\nstages:\n" + "\n".join(texts)
 
@@ -94,20 +95,26 @@ def render(listing: Listing) -> str:
 def listed() -> Listing:
     """The stages that dvc.yaml has now; none if it cannot be read."""
     names: set[str] = set()
+    whole = False
     with suppress(*UNREADABLE, yaml.YAMLError):
         for name, stage in yaml.safe_load(FILE.read_text())["stages"].items():
             each = stage.get("foreach")
-            if name == "train" and isinstance(each, str):
-                return Listing(whole=True)
+            whole |= name == "train" and isinstance(each, str)
             names |= {f"{name}@{key}" for key in each} if isinstance(each, dict) else {name}
-    return Listing(frozenset(names))
+    return Listing(frozenset(names), whole)
 
 
-def write(whole: bool = False) -> None:
-    """List what is listed and what was made since, or everything."""
+def write(whole: bool = False, more: Iterable[str] = ()) -> None:
+    """List what is listed and what was made since, or everything, and these trials."""
     before = listed()
-    made = {name for scale in _scales() for name in scale.made()}
-    write_text(FILE, render(Listing(before.names | made, whole or before.whole)))
+    made = {name for scale in _scales(before) for name in scale.made()}
+    names = before.names | made | {stage_of(trial) for trial in more}
+    write_text(FILE, render(Listing(names, whole or before.whole)))
+
+
+def stage_of(trial: str) -> str:
+    """What DVC calls a trial, try-cats: neither its stages nor its name have a slash."""
+    return trial.replace("/", "-")
 
 
 def check() -> None:
@@ -119,14 +126,15 @@ def write_fingerprints() -> None:
     """A file for every stage, listed or not: they follow from params/ and rtm/ alone."""
     check()
     shutil.rmtree(FINGERPRINTS, ignore_errors=True)
-    for stage in (stage for scale in _scales() for stage in scale.stages()):
+    for stage in (stage for scale in _scales(listed()) for stage in scale.stages()):
         write_text(FINGERPRINTS / stage.name, f"{stage.fingerprint()}\n")
 
 
 def _fingerprints(scales: Iterable["_Scale"]) -> Stanza:
     experiments = [experiment for scale in scales for experiment in scale.config.experiments.values()]
     named = {name for each in experiments for name in each.outside}
-    return _texts("rtm lineage fingerprints", ["params", "rtm", *_outside(named)], outs=[str(FINGERPRINTS)])
+    own = [file for scale in scales for file in scale.own]
+    return _texts("rtm lineage fingerprints", ["params", "rtm", *own, *_outside(named)], outs=[str(FINGERPRINTS)])
 
 
 def _outside(names: Iterable[str]) -> list[Path]:
@@ -136,9 +144,10 @@ def _outside(names: Iterable[str]) -> list[Path]:
     return sorted(place.relative_to(Path.cwd()) for place in places if place.is_relative_to(Path.cwd()))
 
 
-def _scales() -> list["_Scale"]:
+def _scales(listing: Listing) -> list["_Scale"]:
     named = load().params.scales
-    configs = {name: load(name) for name in SCALES if name in named}
+    tried = [trial for trial in trials() if stage_of(trial) in listing.names]
+    configs = {name: load(name) for name in (*(name for name in SCALES if name in named), *tried)}
     graphs = {name: list(jobs(config).values()) for name, config in configs.items()}
     in_git = {before.id for job in graphs["paper"] if job.subject.experiment for before in job.upstream()}
     return [_Scale(configs[name], graphs[name], in_git) for name in configs]
@@ -150,25 +159,28 @@ class _Scale:
     def __init__(self, config: Config, graph: list[Job], in_git: set[str]) -> None:
         self.config, self.layout, self.jobs = config, config.layout, graph
         self.root = f"{config.scale.root}/" if config.scale.root else ""
-        self.prefix = f"{config.scale.root}_" if config.scale.root else ""
+        self.name = stage_of(config.scale.root)
+        is_trial = self.root.startswith(f"{TRIALS}/")
+        self.own = [Path(self.root) / "params.yaml"] if is_trial else []  # its parameters, if they are not in params/
+        self.prefix = f"{self.name}{'-' if is_trial else '_'}" if self.root else ""
         self.cached = not config.scale.in_git
         self.shared = self._shared(in_git)
 
     def _shared(self, in_git: set[str]) -> list[Job]:
-        """The jobs outside of the scale's folder whose receipts git does not keep: the embedded digits."""
+        """The jobs of no experiment whose receipts git does not keep: the embedded digits, the images of a trial."""
         behind = {before.id: before for job in self.jobs if job.subject.experiment for before in job.upstream()}
-        common = [job for name, job in behind.items() if job.root != self.root and name not in in_git]
+        common = [job for name, job in behind.items() if not job.subject.experiment and name not in in_git]
         return common if self.root and self.cached else []
 
     def is_whole(self, listing: Listing) -> bool:
-        return listing.whole or self.config.scale.root in listing.names
+        return listing.whole or self.name in listing.names
 
     def made(self) -> list[str]:
         """The stages that are made; a scale that DVC keeps goes by its name from its first training on."""
         every = list(self.stages())
         names = [stage.name for stage in every if stage.is_made()]
         whole = any("@" in name for name in names) if self.cached else len(names) == len(every)
-        return [self.config.scale.root] if self.root and whole else names
+        return [self.name] if self.root and whole else names
 
     def chosen(self, listing: Listing) -> list[DvcStage]:
         every = list(self.stages())
@@ -184,11 +196,11 @@ class _Scale:
             group, _, key = stage.name.partition("@")
             if not key:
                 stanzas[group] = stage.stanza
-            elif self.is_whole(listing) and not self.config.scale.kept:
+            elif self.is_whole(listing) and not (self.own or self.config.scale.kept):
                 stanzas[group] = {"foreach": f"${{{self.config.scale.experiments}}}", "do": stage.stanza}
             else:
                 stanzas.setdefault(group, {"foreach": {}, "do": stage.stanza})["foreach"][key] = _Flow()
-        return stanzas | ({self.config.scale.root: self.whole()} if self.root and self.is_whole(listing) else {})
+        return stanzas | ({self.name: self.whole()} if self.root and self.is_whole(listing) else {})
 
     def stages(self) -> Iterator[DvcStage]:
         if self.shared:

@@ -9,6 +9,8 @@ import yaml
 from support.standin import Repository, write
 
 from rtm.pipeline.dvc import FINGERPRINTS
+from rtm.trial import recipe
+from rtm.trial.recipe import Choice, Machine
 
 pytestmark = [pytest.mark.slow(seconds=5), pytest.mark.usefixtures("warm_tools")]
 
@@ -179,3 +181,57 @@ def test_pull_spares_data_that_was_fetched_here(recorded: Repository) -> None:
     shutil.rmtree(fetched.parent)
     clone.run("dvc", "checkout", "-q", "data/cifar10")
     assert fetched.read_text() == "fetched by hand"
+
+
+TRIAL = "try/cats/reports/tab_cats.tex"
+
+
+@pytest.fixture
+def tried(repository: Repository) -> Repository:
+    """The demo, and a trial that Snakemake has made; git knows nothing of it."""
+    choice = Choice("cats", 100, 32, Machine(2, 0), 48)
+    recipe.write(repository.folder / "try/cats/params.yaml", choice, "0" * 64, 0.5)
+    repository.snakemake(TRIAL, *(f"try/cats/reports/figures/fig_cats_{kind}.pdf" for kind in recipe.FIGURES))
+    assert "try/cats/train/cats_rtm/seed0" in repository.ran()
+    return repository
+
+
+def test_a_trial_is_recorded_if_it_is_asked_for(tried: Repository) -> None:
+    """From then on it is in git and DVC as the demo is: a clone has nothing to do, and a change is seen."""
+    tried.run("rtm", "lineage", "dvc")
+    assert "try" not in (tried.folder / "dvc.yaml").read_text()
+    assert "try" not in tried.run("git", "status", "--short")
+    assert "choose one of all, try/cats" in tried.run("rtm", "lineage", "dvc", "try/dogs", fails=True)
+    words = tried.run("rtm", "lineage", "dvc", "try/cats/").splitlines()[-1].strip()
+    tried.run("dvc", "repro")
+    assert tried.ran() == NOTHING
+    tried.run("sh", "-c", words)
+    tried.run("git", "commit", "-q", "-m", "a trial")
+    assert (
+        tried.run("git", "status", "--short") == "" and tried.run("git", "ls-files", "try") == "try/cats/params.yaml\n"
+    )
+    tried.run("dvc", "push", "-q")
+    clone = tried.clone(tried.folder.with_name("of_a_trial"))
+    clone.run("dvc", "pull", "-q")
+    assert clone.planned(TRIAL) == NOTHING and "all true" in clone.run("rtm", "lineage", "check")
+    assert "up to date" in clone.run("dvc", "status") and "up to date" in clone.run("dvc", "repro")
+    deeper = clone.folder / "try/cats/params.yaml"
+    write(deeper, deeper.read_text().replace("H: 8", "H: 16"))
+    called = clone.run("dvc", "repro", "try-cats")
+    assert "try/cats/train/cats_rtm/seed0" in (ran := clone.ran()) and "try/cats/train/cats_mlp/seed0" not in ran
+    assert "Running stage 'try-cats-train@cats_mlp'" not in called
+    metrics = json.loads(clone.run("dvc", "metrics", "diff", "--json"))
+    assert list(metrics) == ["try/cats/results/cats_rtm/metrics.json"]
+    changed = json.loads(clone.run("dvc", "params", "diff", "--json"))
+    assert changed == {"try/cats/params.yaml": {"mappers.cats_rtm.H": {"old": 8, "new": 16, "diff": 8}}}
+
+
+def test_a_trial_that_a_clone_does_not_have(tried: Repository) -> None:
+    """Its parameters were not committed with dvc.yaml."""
+    tried.run("rtm", "lineage", "dvc", "try/cats")
+    tried.commit("stages alone")
+    clone = tried.clone(tried.folder.with_name("without_it"))
+    assert "No such file or directory" in (message := clone.run("dvc", "repro", fails=True))
+    assert "try/cats/params.yaml" in message
+    clone.run("rtm", "lineage", "dvc")
+    assert "try" not in (clone.folder / "dvc.yaml").read_text()
