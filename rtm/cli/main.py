@@ -35,6 +35,7 @@ EXTRAS = {  # modules that only some verbs import
     **dict.fromkeys(("snakemake", "dvc"), "pipeline"),
     "huggingface_hub": "hub",
 }
+TORCH_FILES = "inline_container"  # the part of torch that writes files, and has no error of its own for a full disk
 FAULTS = {  # of the machine, and what helps
     errno.EROFS: "make this place writable, or work in another one",
     errno.EACCES: "ask its owner for permission",
@@ -209,6 +210,14 @@ def main() -> None:
         if not error.name or error.name.split(".")[0] not in EXTRAS:
             raise
         print(f"rtm: {error.name} is not installed; {install(EXTRAS[error.name.split('.')[0]])}.", file=sys.stderr)
+        sys.exit(1)
+    except RuntimeError as error:
+        if TORCH_FILES not in str(error):
+            raise
+        print(
+            f"rtm: torch could not write a whole file; free some space in {Path.cwd()}, and run this again.",
+            file=sys.stderr,
+        )
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -22,6 +22,7 @@ from rtm.lineage.receipts import Ledger
 Update = Callable[[list[Job]], None]  # refreshes the display; gets the finished jobs
 Progressed = dict[str, Any]  # the progress file of a running job
 Started = Callable[[dict[str, str]], AbstractContextManager[Mapping[str, str]]]
+SAID = "rtm: "  # before a sentence of a command
 INTERVAL = 0.5  # seconds between two updates of the display
 
 
@@ -58,7 +59,7 @@ def execute(
                 process.wait()
                 raise
     if process.returncode:
-        raise UserError(f"Not all jobs succeeded; {log} ends with:\n{_end(log)}")
+        raise UserError(failure(log.read_text(), log))
 
 
 def _finished(job: Job, since: float) -> bool:
@@ -115,5 +116,8 @@ def _running(folder: Path) -> Iterator[tuple[str, Progressed]]:
             continue
 
 
-def _end(path: Path, lines: int = 25) -> str:
-    return "\n".join(path.read_text().splitlines()[-lines:])
+def failure(text: str, log: Path, lines: int = 25) -> str:
+    """The sentence of the job that failed; where it has none, the end of the log."""
+    if said := [line.removeprefix(SAID) for line in text.splitlines() if line.startswith(SAID)]:
+        return f"{said[-1]} (Of a job; {log} has all of it.)"
+    return "\n".join([f"Not all jobs succeeded; {log} ends with:", *text.splitlines()[-lines:]])

@@ -4,15 +4,16 @@ Snakemake's rules, DVC's stages, the command line and `rtm.lineage.receipts` all
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args
 
 from rtm.config import Config, Experiment, load
 from rtm.config.classes import is_own, source_digest
 from rtm.config.experiments import Protocol, Recursive, Resources
-from rtm.config.loading import PARAMS, TRIALS, trials
+from rtm.config.loading import PARAMS, TRIALS, VARIANTS, trials
 from rtm.config.reports import Figure, Table
+from rtm.config.variants import JOINT, Variant
 from rtm.core.errors import UserError
 from rtm.lineage.job import Job, Keeper, Stage, Subject
 from rtm.methods.registry import method_class
@@ -53,14 +54,22 @@ def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
     return merged
 
 
-def jobs_named(targets: Iterable[str], folder: Path | str = PARAMS) -> dict[str, Job]:
+def jobs_named(targets: Sequence[str], folder: Path | str = PARAMS) -> dict[str, Job]:
     """The jobs of the scales that the targets belong to, by id: the folders of a target name its scale."""
     paper = load("paper", folder)
     named = {scale.root: name for name, scale in paper.params.scales.items()} | {each: each for each in trials(folder)}
     depths = ((2 if target.startswith(f"{TRIALS}/") else 1, target) for target in targets)
     scales = {named.get("/".join(target.split("/")[:depth]), "paper") for depth, target in depths}
-    graphs = (jobs(paper if scale == "paper" else load(scale, folder)) for scale in sorted(scales))
+    graphs = [jobs(paper if scale == "paper" else load(scale, folder)) for scale in sorted(scales)]
+    graphs += [_of_variant(target, named.values(), folder) for target in targets if target.startswith(f"{VARIANTS}/")]
     return {job.id: job for graph in graphs for job in graph.values()}
+
+
+def _of_variant(target: str, scales: Iterable[str], folder: Path | str) -> dict[str, Job]:
+    """The jobs of the variant that a target names: variants/demo/train/digits_rtm+mapper.H=4."""
+    scale = next((each for each in scales if target.startswith(f"{VARIANTS}/{each}/")), None)
+    name = next((part.removesuffix(".json") for part in target.split("/") if JOINT in part), None)
+    return jobs(load(scale, folder, Variant.of(name))) if scale and name else {}
 
 
 def find(graph: Mapping[str, Job], target: str) -> list[Job]:

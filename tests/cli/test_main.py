@@ -13,6 +13,7 @@ from support import ROOT
 from support.workspace import copied, environment
 
 from rtm.cli import doctor
+from rtm.cli import main as cli
 from rtm.cli.forkserver import running
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
@@ -74,7 +75,7 @@ def test_every_verb_explains_itself(verb: str) -> None:
         ("train digits_rtm --scale demo lr", "'lr' is no change; write key=value, for example mapper.H=4."),
         (
             "sample digits_rtm+mapper.H=3 --scale demo",
-            "variants/demo/checkpoints/digits_rtm+mapper.H=3/seed0.safetensors",
+            "Begin with `rtm train digits_rtm+mapper.H=3 --scale demo --seed 0`",
         ),
         ("train cifar10_imle_mlp --scale smoke", "get it with `rtm fetch cifar10 --scale smoke`"),
         ("try --export cats", "There is no trial 'cats'"),
@@ -144,6 +145,21 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
         UserError, match=r"x\.txt cannot be written \(Read-only file system\); make its folder writable"
     ):
         write_text(tmp_path / "x.txt", "x")
+
+
+def test_a_disk_that_is_full_for_torch_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where its writer stops in the middle it raises no OSError."""
+
+    def status(_: object) -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 12544000 vs 12543888")
+
+    monkeypatch.setattr(cli, "status", status)
+    monkeypatch.setattr(sys, "argv", ["rtm", "status"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert capsys.readouterr().err.startswith("rtm: torch could not write a whole file; free some space in ")
 
 
 def test_the_files_of_pdflatex_are_ignored_by_git() -> None:

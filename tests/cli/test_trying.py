@@ -68,7 +68,7 @@ def finished(workspace: Path, stopped: str) -> str:
 def test_it_says_what_it_will_take(stopped: str) -> None:
     for part in ("Left out, since they cannot be read: broken.jpg.", "16 at 32 x 32 px", "26 steps of 5 images each"):
         assert part in stopped
-    assert "minutes of training, measured on this machine" in stopped and "try/small/reports/index.html" in stopped
+    assert " of training, measured on this machine just now" in stopped and "try/small/reports/index.html" in stopped
 
 
 @slow

@@ -23,6 +23,7 @@ from support.workspace import cloned, copied, environment, run
 from rtm.cli.forkserver import running
 from rtm.config import load
 from rtm.trial import beginning
+from rtm.trial.images import survey
 from rtm.trial.recipe import Choice, Machine
 
 pytestmark = pytest.mark.slow(seconds=100)
@@ -313,7 +314,7 @@ def test_a_trial_as_jobs(tmp_path: Path, slurm: Cluster) -> None:
     site = Site(with_pictures(copied(tmp_path)), slurm)
     with chdir(tmp_path):
         source, choice = Path("pictures"), Choice("small", NUMBER, 32, Machine(2, 0), epochs=2)
-        choice, _, sha256 = beginning.prepared(source, beginning.survey(source), choice)
+        choice, _, sha256 = beginning.prepared(source, survey(source), choice)
         beginning.write(choice, sha256, source, hours=0.1)
     trained = [f"try/small/checkpoints/small_{mapper}/seed0.safetensors" for mapper in ("mlp", "rtm")]
     assert site.end_of(site.submit(*trained)) == 0, site.output()[-5000:]
