@@ -81,8 +81,9 @@ class Refinement:
 
     def _images(self, steps: Tensor) -> np.ndarray:
         parts, built, batch = [], self.experiment.architecture, self.experiment.recipe.evaluation.batch
+        depth, alike = int(steps[0]), bool((steps == steps[0]).all())  # then the bits are those of the stage `sample`
         for index in torch.arange(len(steps), device=self.device).split(batch):
-            drawn = draw(self.generator, built, evaluation_seed(self.seed), index, H=steps[index])
+            drawn = draw(self.generator, built, evaluation_seed(self.seed), index, H=depth if alike else steps[index])
             parts.append(drawn.cpu())
         return torch.cat(parts).numpy()
 
