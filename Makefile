@@ -27,10 +27,10 @@ check: style
 test: style
 	$(MAKE) --no-print-directory --jobs 2 types every
 
-quick:
+quick: $(BIN)/.installed
 	$(PYTEST) -m "not slow"
 
-every:
+every: $(BIN)/.installed
 	$(PYTEST)
 
 lint: style types

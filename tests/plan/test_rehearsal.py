@@ -57,7 +57,7 @@ def test_every_recipe_fits(name: str, plans: dict[str, Plan]) -> None:
     assert plans[name].peak + OVERHEAD < plans[name].device.memory_gib * GIB
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.slow(seconds=25)
 def test_what_each_process_of_a_group_holds(plans: dict[str, Plan]) -> None:
     """Weights, optimiser and the data's features are held by all; images of a step and the pool are shared."""
     name, config = "cifar10_imle_rtm", load("paper", PARAMS)

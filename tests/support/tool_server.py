@@ -23,8 +23,10 @@ PLACE = "RTM_TEST_TOOLS"  # the server's socket; without it, a tool starts as us
 SIZE = struct.Struct("!q")
 PROGRAMS = {"snakemake": "snakemake.cli", "dvc": "dvc.cli", "rtm": "support.standin"}  # where their `main` is
 # what every call of theirs imports; no pygit2, which asks once for the home of whoever imports it
-PRELOADED = ("snakemake.cli", "dvc.cli.parser", "dvc.repo", "dvc.repo.index", "dvc.lock", "dvc.rwlock", "dvc.scm")
-PRELOADED += ("dvc.repo.plots", "dvc.utils.strictyaml", "ruamel.yaml", "dulwich.repo", "pydantic", "yaml", "rich.live")
+PRELOADED = (
+    *("snakemake.cli", "dvc.cli.parser", "dvc.repo", "dvc.repo.index", "dvc.lock", "dvc.rwlock", "dvc.scm"),
+    *("dvc.repo.plots", "dvc.utils.strictyaml", "ruamel.yaml", "dulwich.repo", "pydantic", "yaml", "rich.live"),
+)
 CLIENT = """\
 #!{python} -S
 import json, os, socket, struct, sys
