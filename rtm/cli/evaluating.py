@@ -124,8 +124,7 @@ def _check_output(context: Context, path: Path) -> None:
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file in it for --json.")
     try:
-        with tempfile.TemporaryFile(dir=next(each for each in path.absolute().parents if each.exists())):
-            pass
+        tempfile.TemporaryFile(dir=next(each for each in path.absolute().parents if each.exists())).close()
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}); choose another file for --json.") from None
 

@@ -54,10 +54,9 @@ def train(arguments: Arguments) -> None:
     experiment = context.experiment(arguments.experiment, seed, arguments.changes)
     train_experiment(context.config, context.layout, experiment, seed, arguments.gpus)
     if JOINT in experiment.name and "RANK" not in os.environ:
-        name, scale = experiment.name, context.config.scale_name
+        name, scale, layout = experiment.name, context.config.scale_name, context.layout
         print(f"This is a variant; the results of {name.partition(JOINT)[0]} are as they were.")
-        print(f"weights   {context.layout.checkpoint(name, seed)}")
-        print(f"grids     {context.layout.run(name, '*')}/grid_*.png")
+        print(f"weights   {layout.checkpoint(name, seed)}\ngrids     {layout.run(name, '*')}/grid_*.png")
         print(f"pictures  rtm generate {shlex.quote(f'{scale}/{name}/seed{seed}')}")
 
 
