@@ -41,3 +41,22 @@ def test_the_picture_is_the_one_of_its_receipt() -> None:
     receipt = read_json(ROOT / "docs/samples.json")
     (figure,) = [path for path in receipt["outputs"] if path.endswith(".png")]
     assert receipt["outputs"][figure]["md5"] == digest(ROOT / "docs/samples.png", "md5")
+
+
+@pytest.mark.parametrize(
+    ("page", "section"),
+    [("README.md", "desk_held_out"), ("docs/results.md", "desk_held_out"), ("docs/results.md", "desk")],
+)
+def test_the_numbers_of_the_desk_are_those_of_its_results(page: str, section: str) -> None:
+    text = (ROOT / page).read_text()
+    for name in ("desk_mlp8", "desk_rtm"):
+        summary = read_json(ROOT / f"desk/results/{name}/metrics.json")
+        found = summary[section]
+
+        def shown(metric: str, times: int, digits: int, found: dict[str, float] = found) -> str:
+            numbers = (f"{found[key] * times:.{digits}f}".removeprefix("0") for key in (metric, f"{metric}_std"))
+            return " ± ".join(numbers)
+
+        shares = [shown(metric, 1, 3) for metric in ("precision", "recall", "density", "coverage")]
+        cells = [f"{summary['latency']['mapper_parameters']:,.0f}", *shares, shown("kid", 1000, 1), shown("fid", 1, 1)]
+        assert f"| {' | '.join(cells)} |" in text, (page, name)
