@@ -20,7 +20,7 @@ from rtm.core.layout import Layout
 from rtm.metrics.evaluate import write_metrics, write_reference
 from rtm.metrics.features import FeatureSet
 from rtm.metrics.latency import measure_latency
-from rtm.metrics.refinement import agreement, amplification, changes, hardness, quantiles
+from rtm.metrics.refinement import Refinement, agreement, amplification, changes, hardness, quantiles
 from rtm.metrics.sampling import write_samples
 from rtm.models.registry import build_generator
 
@@ -111,6 +111,21 @@ def test_halting_and_its_control_share_their_steps(tmp_path: Path, name: str) ->
     assert same[steps == 3].all() and not same[steps != 3].all()
     times = measure_latency(chosen, layout.checkpoint(name, 0))["sweep"]
     assert times["halt_0_5_6"] == times["halt_0_5_6_shuffled"] > 0
+
+
+def test_twice_the_steps_of_one_variant_are_the_samples_of_another(tmp_path: Path) -> None:
+    """Bit for bit, so that features that were kept of the one serve the other."""
+    chosen, layout = prepared(tmp_path, (3, 6), "cifar10_imle_rtm")
+    seen: list[np.ndarray] = []
+
+    def look(images: np.ndarray) -> FeatureSet:
+        seen.append(images)
+        return FeatureSet(images.reshape(len(images), -1).astype(np.float32), None)
+
+    samples = [np.load(layout.samples(chosen.name, 0) / f"{variant}.npy") for variant in ("H3", "H6")]
+    refinement = Refinement.load(chosen, layout.checkpoint(chosen.name, 0), 0)
+    refinement.measured(torch.full((len(samples[0]),), 3), look(samples[0]), look)
+    np.testing.assert_array_equal(seen[1], samples[1])
 
 
 def test_the_stage_records_it_for_recursive_mappers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
