@@ -16,7 +16,7 @@ from rtm.methods.registry import build_method
 from rtm.models.mappers import MLPMapper
 from rtm.models.stylegan2.generator import StyleGenerator, Synthesis
 
-EAGER = {"backend": "eager"}
+GRAPHS = "aot_eager_decomp_partition"  # all that the compiler does but write kernels: a third of its time
 
 pytestmark = [
     pytest.mark.slow(seconds=60),
@@ -68,10 +68,14 @@ def _fresh_compiler() -> None:
     counters.clear()
 
 
+def compile_with(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **given: plain(self, **given | {"backend": backend}))
+
+
 def test_no_part_uses_up_the_versions_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six stages in three states (trained, frozen below a gradient, without one) are eighteen graphs of one code."""
-    compile_with = torch.nn.Module.compile
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **given: compile_with(self, **given | EAGER))
+    compile_with("eager", monkeypatch)
     generator = StyleGenerator(MLPMapper(8, 1), Synthesis(8, 128, 128, 4))
     generator.compile_parts()
     ws = torch.randn(2, generator.synthesis.num_ws, 8)
@@ -82,9 +86,17 @@ def test_no_part_uses_up_the_versions_of_another(monkeypatch: pytest.MonkeyPatch
     assert counters["stats"]["unique_graphs"] == 3 * len(generator.synthesis.stages)
 
 
-@pytest.mark.parametrize("name", ["cifar10_imle_rtm", "shells_imle_mlp", "afhq_stylegan2_ada_rtm"])
-def test_compiled_steps_equal_eager_ones(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twelve steps are four epochs of 48 images, each of which begins with a matching round."""
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [("cifar10_imle_rtm", "inductor"), ("shells_imle_mlp", GRAPHS), ("afhq_stylegan2_ada_rtm", GRAPHS)],
+    ids=["rtm", "residual", "gan"],
+)
+def test_compiled_steps_equal_eager_ones(
+    name: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve steps are four epochs of 48 images, each of which begins with a matching round. Kernels are compiled for
+    the recipe that asks for it; the others may."""
+    compile_with(backend, monkeypatch)
     reference, method = (started(tmp_path, name, compiled) for compiled in (False, True))
     match_alike(reference, method, monkeypatch)
     eager = losses(reference, range(12))

@@ -164,14 +164,17 @@ def small(name: str, **training: Any) -> Experiment:
     return replace(chosen, recipe=recipe.model_copy(update=changes), dataset=dataset, decoder=decoder)
 
 
-def memory_of_a_step(experiment: Experiment) -> tuple[int, int]:
-    """Bytes that a training holds between steps, and by how much a step exceeds them."""
+def memory_of_steps(experiments: list[Experiment]) -> list[int]:
+    """By how many bytes a step of each training exceeds what the training holds between steps."""
     from rtm.plan.rehearsal import rehearsing
 
-    with rehearsing(experiment, 1) as rehearsed:
-        rehearsed.step(0, "first")
-        before = rehearsed.gpu.now
-        return before, rehearsed.step(1, "step").peak - before
+    rises = []
+    for experiment in experiments:
+        with rehearsing(experiment, 1) as rehearsed:
+            rehearsed.step(0, "first")
+            before = rehearsed.gpu.now
+            rises.append(rehearsed.step(1, "step").peak - before)
+    return rises
 
 
 def compiled_kernels(experiment: Experiment, world: int) -> list[str]:
