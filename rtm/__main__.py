@@ -11,7 +11,8 @@ from rtm.cli.place import go_to_root
 def main() -> None:
     go_to_root()
     _use_the_code_of_this_folder()
-    if socket := os.environ.get("RTM_FORKSERVER"):
+    serves = sys.argv[1:2] == [forkserver.SERVE]
+    if not serves and (socket := os.environ.get("RTM_FORKSERVER")):
         code = forkserver.hand_over(socket)
         if code is not None:
             sys.exit(code)
@@ -24,7 +25,7 @@ def main() -> None:
 
         alone(error.name)
         return
-    if sys.argv[1:2] == [forkserver.SERVE]:
+    if serves:
         forkserver.serve(sys.argv[2], run)
     run()
 

@@ -126,7 +126,7 @@ def _work(connection: socket.socket, run: Callable[[], None]) -> None:
         os.close(file)
     os.chdir(asked["folder"])
     os.environ.clear()
-    os.environ.update({key: value for key, value in asked["environment"].items() if key != "RTM_FORKSERVER"})
+    os.environ.update(asked["environment"])  # with the server: what this worker starts may use it too
     sys.argv = asked["words"]
     connection.sendall(SIZE.pack(os.getpid()))
     code = _called(run)
