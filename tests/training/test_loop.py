@@ -4,9 +4,8 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -17,7 +16,8 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
-from support import PARAMS, TESTS, smoke_workspace
+from support import PARAMS, smoke_workspace
+from support.forked import Forks, forking
 from torch import Tensor
 
 from rtm.core import distributed
@@ -128,30 +128,36 @@ smoke_workspace.run(Path(folder), experiment, "killed").train()
 """
 
 
-def kill_after_a_save(folder: Path, *arguments: str) -> None:
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with forking() as started:
+        yield started
+
+
+def kill_after_a_save(forks: Forks, folder: Path, *arguments: str) -> None:
     state = folder / "killed/state.pt"
     before = state.stat().st_mtime_ns if state.exists() else 0
-    here = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder), *arguments], env=here)
+    process = forks.start(KILLED, str(folder), *arguments)
     while not (state.exists() and state.stat().st_mtime_ns > before):
-        assert process.poll() is None, "it ended before it could be killed"
+        assert process.is_alive(), "it ended before it could be killed"
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.slow(seconds=12)
 @pytest.mark.parametrize(
     ("name", "length"), [(IMLE, {"epochs": 20}), ("afhq_stylegan2_ada_rtm", {"steps": 40})], ids=["imle", "gan"]
 )
-def test_two_kills_change_no_bit(tmp_path: Path, name: str, length: dict[str, Any]) -> None:
+def test_two_kills_change_no_bit(forks: Forks, tmp_path: Path, name: str, length: dict[str, Any]) -> None:
     chosen = smoke_workspace.experiment(name, save_every=3, **length)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     whole = smoke_workspace.run(tmp_path, chosen, "whole")
     whole.train()
     for _ in range(2):
-        kill_after_a_save(tmp_path, name, json.dumps(length))
+        kill_after_a_save(forks, tmp_path, name, json.dumps(length))
     last = smoke_workspace.run(tmp_path, chosen, "killed")
     assert 0 < last.done < chosen.steps()
     last.train()
@@ -322,18 +328,13 @@ def last_of_log(folder: Path, name: str) -> float:
 
 @pytest.mark.slow(seconds=24)
 @pytest.mark.parametrize("imle", [{}, {"stagger": True, "refresh": 2, "epsilon": 1.0}], ids=["whole", "staggered"])
-def test_two_processes_train_as_one(tmp_path: Path, imle: dict[str, object]) -> None:
+def test_two_processes_train_as_one(forks: Forks, tmp_path: Path, imle: dict[str, object]) -> None:
     chosen = smoke_workspace.experiment(IMLE, imle, epochs=4, save_every=5)
     single = smoke_workspace.run(tmp_path, chosen, "single")
     single.train()
     in_parts = smoke_workspace.experiment(IMLE, imle, epochs=4, save_every=5, accumulate=2)
     smoke_workspace.run(tmp_path, in_parts, "in parts").train()
-    script = tmp_path / "parallel.py"
-    script.write_text(PARALLEL)
-    here = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
-    command += [str(tmp_path), json.dumps(imle)]
-    subprocess.run([sys.executable, *command], env=here, check=True, capture_output=True)
+    forks.run_two(PARALLEL, str(tmp_path), json.dumps(imle))
     parallel = smoke_workspace.run(tmp_path, chosen, "parallel")
     assert parallel.done == chosen.steps()
     assert losses(tmp_path / "parallel") == pytest.approx(losses(tmp_path / "single"), rel=1e-4)

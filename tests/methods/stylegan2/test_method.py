@@ -1,10 +1,6 @@
 """Adversarial training at toy size: exact, resumable, the same on any number of processes, and it learns."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from copy import deepcopy
 from itertools import product
 from pathlib import Path
@@ -14,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support import PARAMS
+from support.forked import forking
 from torch import Tensor
 
 from rtm.config import Experiment, load
@@ -233,7 +230,7 @@ def test_conditional_networks_only_where_asked() -> None:
 TWO = """
 import sys, torch
 from pathlib import Path
-sys.path[:0] = ["tests", "tests/methods/stylegan2"]
+sys.path.insert(0, f"{sys.path[0]}/methods/stylegan2")
 from rtm.core import distributed
 from rtm.data.datasets import Images
 from test_method import EVERYTHING, experiment, trained
@@ -249,14 +246,8 @@ distributed.stop()
 @pytest.mark.slow(seconds=8)
 def test_two_processes_equal_one(digits: Images, tmp_path: Path) -> None:
     images, result = Path(digits.pixels.filename), tmp_path / "two.pt"  # type: ignore[attr-defined]
-    ours = {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-    pair = [
-        subprocess.Popen(
-            [sys.executable, "-c", TWO, str(images), str(result), "2"], env={**os.environ, **ours, "RANK": str(rank)}
-        )
-        for rank in range(2)
-    ]
-    assert [process.wait(timeout=120) for process in pair] == [0, 0]
+    with forking() as forks:
+        forks.run_two(TWO, str(images), str(result), "2")
     two = torch.load(result, weights_only=True)
     for parts, rel in ((1, 1e-3), (2, 2e-4)):  # a process that accumulates has the same parts and rounds alike
         method, numbers = trained(experiment(EVERYTHING, accumulate=parts), digits, steps=2)
@@ -264,12 +255,6 @@ def test_two_processes_equal_one(digits: Images, tmp_path: Path) -> None:
         means = {"w": method.generator.mapping.w_avg, "path": method.path_mean, "signs": method.signs}
         for name, mean in means.items():
             torch.testing.assert_close(two["means"][name], mean, rtol=rel, atol=1e-6)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def frechet(a: Tensor, b: Tensor) -> float:
