@@ -123,7 +123,8 @@ def check() -> None:
 
 
 def write_fingerprints() -> None:
-    """A file for every stage, listed or not: they follow from params/ and rtm/ alone."""
+    """A file for every stage, listed or not: they follow from params/ and rtm/ alone. Git keeps them, so that a clone
+    has them before any remote is set up."""
     check()
     shutil.rmtree(FINGERPRINTS, ignore_errors=True)
     for stage in (stage for scale in _scales(listed()) for stage in scale.stages()):
@@ -134,7 +135,8 @@ def _fingerprints(scales: Iterable["_Scale"]) -> Stanza:
     experiments = [experiment for scale in scales for experiment in scale.config.experiments.values()]
     named = {name for each in experiments for name in each.outside}
     own = [file for scale in scales for file in scale.own]
-    return _texts("rtm lineage fingerprints", ["params", "rtm", *own, *_outside(named)], outs=[str(FINGERPRINTS)])
+    deps = ["params", "rtm", *own, *_outside(named)]
+    return _texts("rtm lineage fingerprints", deps, outs=[{str(FINGERPRINTS): {"cache": False}}])
 
 
 def _outside(names: Iterable[str]) -> list[Path]:
