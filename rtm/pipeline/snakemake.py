@@ -66,6 +66,7 @@ class Plan:
         @_aloud
         def files(wildcards: Wildcards) -> Files:
             self._check_triggers()
+            without_timers(self.workflow.scheduling_settings)
             job = self.job(rule, wildcards)
             self._ask_store(job)
             if self.ledger.state(job) is State.ABSENT and not any(path.exists() for path in job.outputs):
@@ -363,6 +364,17 @@ def one_sentence() -> Iterator[None]:
     except UserError as error:
         print(f"rtm: {error}", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+def without_timers(scheduling: Any) -> None:
+    """Lift Snakemake's default limit of 100 jobs a second; a user's own limit stays.
+
+    Under a limit, each job that ends leaves a timer behind, and each timer makes Snakemake look at all jobs every
+    second: after some hundred jobs it takes a core for itself. It cannot be switched off by an option.
+    """
+    limit = getattr(scheduling, "max_jobs_per_timespan", None)
+    if limit is not None and (limit.max_jobs, limit.timespan) == (100, 1):
+        scheduling.max_jobs_per_timespan = None
 
 
 def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], Files]:
