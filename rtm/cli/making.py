@@ -61,9 +61,10 @@ def train(arguments: Arguments) -> None:
 
 
 def pilot(arguments: Arguments) -> None:
-    """Try rejection radii in short trainings, and name the one to write into params/recipes.yaml."""
+    """Train with several rejection radii, and name the one to write into params/recipes.yaml."""
     from rtm.core.devices import best_device
     from rtm.training.assembly import setting_of
+    from rtm.training.pilot import advice
     from rtm.training.pilot import pilot as try_radii
 
     context = Context(arguments)
@@ -74,8 +75,7 @@ def pilot(arguments: Arguments) -> None:
     for each in try_radii(setting, arguments.epsilon, steps):
         print(f"{each.epsilon:8g} {each.radius:8.4f} {each.rejected:9.2%} {each.gap:7.4f}", flush=True)
         tried.append(each)
-    best = min(tried, key=lambda each: each.gap)
-    print(f"The gap is least at `epsilon: {best.epsilon:g}`; write it under imle of the recipe of {experiment.name}.")
+    print(advice(tried, experiment.name))
 
 
 def sample(arguments: Arguments) -> None:

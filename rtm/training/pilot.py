@@ -1,6 +1,6 @@
 """`rtm pilot`: the rejection radius whose matched samples look most like those of test time (RS-IMLE, Sec. 3.1)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -36,3 +36,11 @@ def pilot(setting: Setting, epsilons: Iterable[float], steps: int) -> Iterator[T
         later = list(rounds.values())[len(rounds) // 2 :]
         means = {name: fmean(each[name] for each in later) for name in ("epsilon", "rejected", "matched_gap")}
         yield Tried(epsilon, means["epsilon"], means["rejected"], means["matched_gap"])
+
+
+def advice(tried: Sequence[Tried], experiment: str) -> str:
+    """The value of the least gap, if there are several to choose from."""
+    if len(tried) == 1:
+        return f"The gap of one value says little; compare it with others (--epsilon {tried[0].epsilon:g} ...)."
+    least = min(tried, key=lambda each: each.gap)
+    return f"The gap is least at `epsilon: {least.epsilon:g}`; write it under imle of the recipe of {experiment}."

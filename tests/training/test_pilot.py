@@ -8,7 +8,7 @@ import pytest
 from support import smoke_workspace
 
 from rtm.core.errors import UserError
-from rtm.training.pilot import pilot
+from rtm.training.pilot import Tried, advice, pilot
 
 
 def test_it_reports_the_gap_of_a_training_with_each_radius(tmp_path: Path) -> None:
@@ -29,3 +29,9 @@ def test_it_refuses_another_method(tmp_path: Path) -> None:
     setting = smoke_workspace.setting(tmp_path, smoke_workspace.experiment("afhq_stylegan2_ada_rtm"))
     with pytest.raises(UserError, match="not trained by RS-IMLE"):
         list(pilot(setting, [0.0], steps=1))
+
+
+def test_it_advises_only_where_there_is_a_choice() -> None:
+    small, large = Tried(0.5, 0.2, 0.0, 0.4), Tried(0.9, 0.36, 0.2, 0.3)
+    assert "least at `epsilon: 0.9`; write it under imle of the recipe of some" in advice([small, large], "some")
+    assert "compare it with others" in advice([large], "some")
