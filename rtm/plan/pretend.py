@@ -146,7 +146,7 @@ class Gpu(TorchDispatchMode):
         return placed[0] if len(placed) == 1 else placed
 
     def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The same memory looked at in another way, without torch's checks and caches, which take five times as long."""
+        """The same memory, looked at in another way; torch checks and caches take five times as long."""
         with in_kernel_invocation_manager(self.fake):
             seen = func(*args, **kwargs)
         if isinstance(seen, Tensor):
