@@ -26,7 +26,7 @@ from rtm.lineage.fingerprint import LEFT_OUT, Code, present
 from rtm.lineage.job import Job, Stage
 from rtm.pipeline.graph import jobs
 
-pytestmark = pytest.mark.slow(seconds=8)
+pytestmark = pytest.mark.slow(seconds=15)
 Function = tuple[str, int]  # module, first line
 PACKAGE = str(ROOT / "rtm")
 WATCH = ("rtm.training.monitor:looks",)

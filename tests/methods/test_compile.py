@@ -19,7 +19,7 @@ from rtm.models.stylegan2.generator import StyleGenerator, Synthesis
 GRAPHS = "aot_eager_decomp_partition"  # all that the compiler does but write kernels: a third of its time
 
 pytestmark = [
-    pytest.mark.slow(seconds=60),
+    pytest.mark.slow(seconds=35),
     pytest.mark.filterwarnings("ignore:The .grad attribute"),  # the compiler looks at it itself
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torch, which imports inductor
 ]

@@ -38,7 +38,7 @@ def plans() -> dict[str, Plan]:
     return {plan.experiment.name: plan for plan in planned}
 
 
-@pytest.mark.slow(seconds=12)
+@pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_step_neither_waits_nor_falls_into_float64(name: str, plans: dict[str, Plan]) -> None:
     """Devices that mix raise an error, so a plan is the proof that they do not."""
@@ -49,7 +49,7 @@ def test_a_step_neither_waits_nor_falls_into_float64(name: str, plans: dict[str,
         assert places <= {*EXACT, *UNIFORM}
 
 
-@pytest.mark.slow(seconds=12)
+@pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_recipe_fits(name: str, plans: dict[str, Plan]) -> None:
     assert plans[name].peak + OVERHEAD < plans[name].device.memory_gib * GIB
@@ -102,7 +102,7 @@ def test_memory_is_that_of_a_real_step(name: str, rises: dict[str, int], tmp_pat
     assert rises[name] == pytest.approx(measured_rise(small(name), tmp_path), rel=0.1)
 
 
-@pytest.mark.slow(seconds=120)
+@pytest.mark.slow(seconds=55)
 @pytest.mark.parametrize("name", ["cifar10_imle_rtm", "celebahq_imle_mlp"])
 def test_compiled_kernels_are_valid_on_an_h100(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At full width and resolution, a block of the first two stages and of the last: others have such kernels too."""
