@@ -22,9 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: the tests on SLURM wait most of the time."""
-    return len(os.sched_getaffinity(0)) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than cores where slow tests run: those on SLURM wait most of the time."""
+    return len(os.sched_getaffinity(0)) + int(config.option.markexpr != "not slow")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ from fuzz.runner import Count, Worker, run, table
 CASES = 8  # of each fuzzer; `python -m tests.fuzz` tries more
 
 
+@pytest.mark.slow(seconds=10)
 def test_the_first_cases_of_every_fuzzer_are_handled() -> None:
     discover()
     counts = run(FUZZERS, CASES)

@@ -8,6 +8,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from support import ROOT, checkpoints
@@ -84,6 +85,7 @@ main()
 """
 
 
+@pytest.mark.slow(seconds=4)
 def test_mappers_decoders_and_checkpoints_need_torch_and_safetensors_alone(tmp_path: Path) -> None:
     assert {"numpy", "pydantic", "yaml", "PIL", "rich", "snakemake", "dvc", "scipy"} <= set(others())
     checkpoints.write(tmp_path / "imle.safetensors", checkpoints.IMLE)

@@ -143,6 +143,7 @@ def defined(statement: ast.stmt) -> set[str]:
     return names or {str(getattr(statement, "name", ""))}
 
 
+@pytest.mark.slow(seconds=8)
 def test_a_change_counts_for_those_that_reach_it(
     code: Code, entries: list[Entries], roots: list[str], reached: list[set[Key]]
 ) -> None:
@@ -232,6 +233,7 @@ def test_a_function_is_renamed(code: Code, entries: list[Entries], roots: list[s
         assert [now.root([wanted.get(entry, entry) for entry in each]) for each in entries] == roots, (module, name)
 
 
+@pytest.mark.slow(seconds=5)
 def test_a_local_variable_is_renamed(code: Code, entries: list[Entries], roots: list[str]) -> None:
     chance, renamed = random.Random(0), 0
     for module in chance.sample(counted(code), 30):

@@ -39,6 +39,7 @@ print(json.dumps(found | {"forked summary": summary(), "forked digits": evaluate
 """
 
 
+@pytest.mark.slow(seconds=7)
 def test_a_stage_names_what_its_code_used_and_nothing_else() -> None:
     ran = subprocess.run([sys.executable, "-c", STAGES], capture_output=True, text=True, check=True, cwd=ROOT)
     found = json.loads(ran.stdout)

@@ -60,6 +60,7 @@ def test_the_first_losses_are_pinned(tmp_path: Path, name: str, first: float, la
     assert [losses(tmp_path / "run")[0], losses(tmp_path / "run")[-1]] == pytest.approx([first, last], rel=1e-3)
 
 
+@pytest.mark.slow(seconds=4)
 def test_training_reduces_the_loss(tmp_path: Path) -> None:
     smoke_workspace.run(tmp_path, smoke_workspace.experiment(IMLE, epochs=20, lr=5e-3, warmup=0)).train()
     found = losses(tmp_path / "run")

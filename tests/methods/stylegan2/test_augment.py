@@ -59,6 +59,7 @@ def test_randomness_belongs_to_the_sample() -> None:
     assert not torch.allclose(whole, augment(images, 0.7, 6, SOME))
 
 
+@pytest.mark.slow(seconds=4)
 def test_every_transformation_happens_as_often_as_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with probability p, the two rotations such that one or the other happens with probability p."""
     gates: list[Tensor] = []
@@ -262,6 +263,7 @@ def test_colours_against_the_matrices_of_the_paper() -> None:
         np.testing.assert_allclose(recoloured[sample].reshape(3, -1), expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow(seconds=4)
 def test_at_full_strength_geometry_keeps_the_mean_colour_and_colours_keep_the_luma_balanced() -> None:
     augment = Augment()
     colour = numbers(0.6, -0.1, 0.3)[None, :, None, None]
