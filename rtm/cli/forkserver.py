@@ -85,7 +85,7 @@ def serve(path: str, run: Callable[[], None]) -> None:
     from rtm.config import load
     from rtm.core.errors import UserError
     from rtm.lineage.fingerprint import present
-    from rtm.lineage.versions import PRELOADED
+    from rtm.lineage.versions import preload
 
     imported = _times()
     for module in MODULES:
@@ -93,7 +93,7 @@ def serve(path: str, run: Callable[[], None]) -> None:
     present().root(sorted(present().sources))  # code and params/ are parsed here, not in every worker
     with suppress(UserError):  # of a mistake in params/ the caller will hear
         load()
-    PRELOADED.update(sys.modules)
+    preload()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a Ctrl-C the workers end themselves, and then its owner ends it
     with socket.socket(socket.AF_UNIX) as server:

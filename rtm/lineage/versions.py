@@ -20,6 +20,14 @@ DISTRIBUTIONS = {
 }
 
 
+def preload() -> None:
+    """Before a server forks: what is loaded now proves nothing of a stage, and no stage need read its imports again."""
+    PRELOADED.update(sys.modules)
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "rtm" and module.__file__:
+            _imports(module.__file__)
+
+
 def loaded_versions(*entries: str) -> dict[str, str]:
     """Versions by distribution of the packages that the stage with these entries ("module" or "module:name") used."""
     packages = {module.split(".")[0] for module in _reached(entries)}
