@@ -135,7 +135,7 @@ def _fingerprints(scales: Iterable["_Scale"]) -> Stanza:
     experiments = [experiment for scale in scales for experiment in scale.config.experiments.values()]
     named = {name for each in experiments for name in each.outside}
     own = [file for scale in scales for file in scale.own]
-    deps = ["params", "rtm", *own, *_outside(named)]
+    deps: list[Path | str] = ["params", "rtm", *own, *_outside(named)]
     return _texts("rtm lineage fingerprints", deps, outs=[{str(FINGERPRINTS): {"cache": False}}])
 
 
