@@ -37,7 +37,6 @@ def test_only_some_checkpoints_are_kept_in_the_folder_that_every_clone_has() -> 
 
 
 def test_a_clone_pulls_everything_that_is_listed_without_a_remote_of_its_own() -> None:
-    listed = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-    outs = [out for stage in listed.values() for out in stage.get("do", stage).get("outs", [])]
+    outs = [out for stage in stages("desk").values() for out in stage.get("do", stage).get("outs", [])]
     assert outs and all(isinstance(out, dict) for out in outs)
     assert all(options.get("remote") == "desk" or options["cache"] is False for out in outs for options in out.values())

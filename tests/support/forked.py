@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 
 from support import TESTS
+from support.processes import free_ports
 
 
 class Forks:
@@ -26,7 +26,7 @@ class Forks:
 
     def run_two(self, script: str, *arguments: str) -> None:
         """A group of two processes, each of which must end well."""
-        group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "2"}
+        group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0]), "WORLD_SIZE": "2"}
         pair = [self.start(script, *arguments, **group, RANK=str(rank)) for rank in range(2)]
         for process in pair:
             process.join(300)
@@ -49,9 +49,3 @@ def _execute(script: str, arguments: Sequence[str], variables: Mapping[str, str]
     sys.path.insert(0, str(TESTS))
     sys.argv = ["-c", *arguments]
     exec(script, {"__name__": "__main__"})
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -59,3 +60,14 @@ def marked(mark: str) -> Iterator[Process]:
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
                 if not any(name in command for name in KEPT):
                     yield Process(int(folder.name), command[:500])
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine at which nobody listens."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports: list[int] = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from support.processes import free_ports
 from support.waiting import tail, wait_for
 
 # after `Cluster.freeze`, the first submission finds a controller that is alive and answers nothing for a while
@@ -152,7 +153,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def _configured(folder: Path) -> dict[str, str]:
-    controller, daemon = _free_ports(2)
+    controller, daemon = free_ports(2)
     host = socket.gethostname().split(".")[0]
     user = os.environ.get("USER") or subprocess.check_output(["id", "-un"], text=True).strip()
     for name in ("state", "spool", "bin"):
@@ -174,16 +175,6 @@ def _configured(folder: Path) -> dict[str, str]:
         program.write_text(f"#!/bin/sh\nexport SLURM_CONF={folder}/slurm.conf\n{call}\n")
         program.chmod(0o755)
     return {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf", "PATH": f"{folder}/bin:{SEARCHED}"}
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports: list[int] = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
