@@ -14,6 +14,7 @@ from typing import Any
 from rtm.lineage.versions import loaded_versions
 
 COMPARED = ("torch", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
+_MADE_FROM = ("*.py", "*.yaml", "*.smk", "Snakefile", "requirements.lock")  # results, as git sees them
 
 
 def environment(entries: Iterable[str]) -> dict[str, str]:
@@ -63,13 +64,17 @@ def now() -> str:
 
 def author() -> str:
     with suppress(OSError, subprocess.SubprocessError):
-        return subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, check=True).stdout.strip()
+        return _line(["git", "config", "user.name"])
     return getpass.getuser()
 
 
 def revision() -> str | None:
-    """The commit, marked where tracked files differ from it."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """The commit, marked if files of code or parameters differ or are new: what the pipeline itself writes does not count."""
+    changed = ["git", "status", "--porcelain", "--", *(f":(top){pattern}" for pattern in _MADE_FROM)]
     with suppress(OSError, subprocess.SubprocessError):
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return _line(["git", "rev-parse", "HEAD"]) + ("-dirty" if _line(changed) else "")
     return None
+
+
+def _line(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

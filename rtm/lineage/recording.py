@@ -35,7 +35,7 @@ def recorded(job: Job) -> Iterator[Recording]:
     before = ledger.receipt(job)
     recording = Recording(ledger.fingerprint(job), ledger.parts(job), before or {})
     ledger.keep_code(job)
-    began = time.monotonic()
+    began, code = time.monotonic(), revision()  # a commit made meanwhile is not what runs
     yield recording
     seconds = time.monotonic() - began
     outputs = {str(path): ledger.hashes.described(path) for path in job.outputs if not job.temporary}
@@ -44,7 +44,7 @@ def recorded(job: Job) -> Iterator[Recording]:
         "seconds": round(seconds, 3),
         "gpu_hours": round(seconds / 3600 * job.compute.gpus, 3),
         "time": now(),
-        "revision": revision(),
+        "revision": code,
         "environment": environment(job.entries),
         **({"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}),
         **recording.facts,
