@@ -69,7 +69,7 @@ def author() -> str:
 
 
 def revision() -> str | None:
-    """The commit, marked if files of code or parameters differ or are new: what the pipeline itself writes does not count."""
+    """The commit, marked if code or parameters differ or are new; what the pipeline itself writes does not count."""
     changed = ["git", "status", "--porcelain", "--", *(f":(top){pattern}" for pattern in _MADE_FROM)]
     with suppress(OSError, subprocess.SubprocessError):
         return _line(["git", "rev-parse", "HEAD"]) + ("-dirty" if _line(changed) else "")
