@@ -1,5 +1,6 @@
 """README and docs/: links lead somewhere, commands of `rtm` exist with their options, the picture has its receipt."""
 
+import csv
 import re
 import shlex
 from pathlib import Path
@@ -43,6 +44,11 @@ def test_the_picture_is_the_one_of_its_receipt() -> None:
     assert receipt["outputs"][figure]["md5"] == digest(ROOT / "docs/samples.png", "md5")
 
 
+def _spread(found: dict[str, float], metric: str, times: int, digits: int) -> str:
+    """Mean ± standard deviation as the pages write them."""
+    return " ± ".join(f"{found[key] * times:.{digits}f}".removeprefix("0") for key in (metric, f"{metric}_std"))
+
+
 @pytest.mark.parametrize(
     ("page", "section"),
     [("README.md", "desk_held_out"), ("docs/results.md", "desk_held_out"), ("docs/results.md", "desk")],
@@ -52,11 +58,28 @@ def test_the_numbers_of_the_desk_are_those_of_its_results(page: str, section: st
     for name in ("desk_mlp8", "desk_rtm"):
         summary = read_json(ROOT / f"desk/results/{name}/metrics.json")
         found = summary[section]
-
-        def shown(metric: str, times: int, digits: int, found: dict[str, float] = found) -> str:
-            numbers = (f"{found[key] * times:.{digits}f}".removeprefix("0") for key in (metric, f"{metric}_std"))
-            return " ± ".join(numbers)
-
-        shares = [shown(metric, 1, 3) for metric in ("precision", "recall", "density", "coverage")]
-        cells = [f"{summary['latency']['mapper_parameters']:,.0f}", *shares, shown("kid", 1000, 1), shown("fid", 1, 1)]
+        shares = [_spread(found, metric, 1, 3) for metric in ("precision", "recall", "density", "coverage")]
+        cells = [f"{summary['latency']['mapper_parameters']:,.0f}", *shares]
+        cells += [_spread(found, "kid", 1000, 1), _spread(found, "fid", 1, 1)]
         assert f"| {' | '.join(cells)} |" in text, (page, name)
+
+
+@pytest.mark.parametrize("H", [4, 8, 16, 32])
+def test_the_sweep_over_steps_is_that_of_the_results(H: int) -> None:
+    lines = (ROOT / "desk/results/desk_rtm/sweep.csv").read_text().splitlines()
+    (row,) = [row for row in csv.DictReader(lines) if row["H"] == str(H)]
+    found = {key.removeprefix("desk_held_out."): float(value) for key, value in row.items()}
+    shown = [_spread(found, "kid", 1000, 1), _spread(found, "fid", 1, 1)]
+    shown += [_spread(found, metric, 1, 3) for metric in ("precision", "recall")]
+    assert f"| {H} | {' | '.join(shown)} |" in (ROOT / "docs/results.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("table", "reference"), [("tab_desk_held_out", "1,000 other horses"), ("tab_desk", "the 100 horses")]
+)
+def test_the_differences_are_those_of_the_tables(table: str, reference: str) -> None:
+    note = (ROOT / f"desk/reports/{table}.md").read_text().partition("paired seeds: ")[2].partition("\n")[0]
+    (row,) = [line for line in (ROOT / "docs/results.md").read_text().splitlines() if line.startswith(f"| {reference}")]
+    written = [re.sub("(?<=[−+])0(?=[.])", "", number) for number in re.findall(r"[−+]\d+[.]\d+", note)]
+    assert re.findall(r"−?\d*[.]\d+", row) == [number.removeprefix("+") for number in written]
+    assert len(written) == 18
