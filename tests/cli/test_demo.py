@@ -16,7 +16,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     for name, old, new in (
         ("demo", "seeds: [0, 1, 2]", "seeds: [0, 1]"),
         ("recipes", "epochs: 200\n", "epochs: 2\n"),
-        ("recipes", "samples: 1297,", "samples: 1297, latency_passes: 3, latency_warmup: 1,"),
+        ("recipes", "latency_passes: 40, latency_warmup: 5", "latency_passes: 3, latency_warmup: 1"),
     ):
         path = folder / f"params/{name}.yaml"
         assert old in path.read_text()
