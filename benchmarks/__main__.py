@@ -5,15 +5,13 @@ import pkgutil
 import sys
 from importlib import import_module
 from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot
+from typing import TYPE_CHECKING
 
 import benchmarks
-from benchmarks.measuring import Groups, machine, show
 from rtm.core.files import atomic, write_json, write_text
+
+if TYPE_CHECKING:
+    from benchmarks.measuring import Groups
 
 RESULTS = Path(__file__).parent / "results.json"
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -36,8 +34,13 @@ def subject(module: str) -> str:
     return (import_module(f"benchmarks.{module}").__doc__ or module).splitlines()[0].rstrip(".")
 
 
-def draw(measured: dict[str, Groups], path: Path) -> None:
+def draw(measured: "dict[str, Groups]", path: Path) -> None:
     """One panel of bars for each group of ratios."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
     ratios = {name: values for groups in measured.values() for name, values in groups.items() if "ratios" in name}
     heights = [len(values) + 1 for values in ratios.values()]
     figure, panels = pyplot.subplots(
@@ -55,7 +58,7 @@ def draw(measured: dict[str, Groups], path: Path) -> None:
         figure.savefig(file, format="png", dpi=100)
 
 
-def page(measured: dict[str, Groups], processor: dict[str, str]) -> str:
+def page(measured: "dict[str, Groups]", processor: dict[str, str]) -> str:
     parts = [HEAD.format(**processor)]
     for module, groups in measured.items():
         parts.append(f"## {subject(module)}\n")
@@ -74,6 +77,8 @@ def main(names: list[str]) -> None:
     ]
     if unknown := [name for name in names if name not in everything]:
         sys.exit(f"There is no benchmark {', '.join(unknown)}; choose from {', '.join(everything)}.")
+    from benchmarks.measuring import machine, show  # torch takes long: not for a wrong name
+
     for module in names or everything:
         found: Groups = import_module(f"benchmarks.{module}").measure()
         show(found)

@@ -39,6 +39,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
     return Worker(patience=3)
 
 
+@pytest.mark.slow(seconds=3)
 def test_the_runner_counts_every_kind_of_failure(worker: Worker) -> None:
     try:
         reasons = {name: worker.run(name, 0) for name in ("sentence", "crash", "trace", "hang", "lines", "memory")}

@@ -219,6 +219,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(("module", "forbidden"), LAYERS)
+@pytest.mark.slow(seconds=12)
 def test_imports_keep_to_their_layer(module: str, forbidden: list[str], imported: dict[str, set[str]]) -> None:
     assert module in imported[module] and not imported[module] & set(forbidden)
 

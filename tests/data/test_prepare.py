@@ -383,6 +383,7 @@ def test_a_full_disk_leaves_the_old_dataset(images: Path, three: Path, monkeypat
     assert left(images) == ["images.npy", "meta.json"] and digest(images) == before
 
 
+@pytest.mark.slow(seconds=3)
 def test_a_killed_preparation_leaves_no_dataset_and_goes_on(images: Path, three: Path, tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path; from rtm.config.experiments import Dataset\n"

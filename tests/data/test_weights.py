@@ -280,6 +280,7 @@ def test_the_table_is_complete() -> None:
         assert all("==" in source.package or source.url for source in others)
 
 
+@pytest.mark.slow(seconds=4)
 def test_lpips_has_its_published_value() -> None:
     """The example in torchmetrics' documentation: 0.3493, with the network made between the seed and the images."""
     folder = Path(os.environ.get("RTM_WEIGHTS", "weights"))

@@ -61,6 +61,7 @@ def config(folder: Path, **changes: Any) -> Config:
 
 
 @pytest.mark.parametrize("registered", [False, True])
+@pytest.mark.slow(seconds=5)
 def test_a_method_from_outside_trains_and_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registered: bool
 ) -> None:

@@ -69,6 +69,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, P
     yield folder / "theirs.pth", folder / "inception.safetensors"
 
 
+@pytest.mark.slow(seconds=4)
 def test_inception_equals_torch_fidelity(networks: tuple[Path, Path]) -> None:
     """Folded batch norms, channels-last and our resize change nothing."""
     names = ["2048", "logits_unbiased", "logits"]

@@ -214,6 +214,7 @@ def test_mappers_stay_in_full_precision_under_autocast() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # dynamo looks at every input's
+@pytest.mark.slow(seconds=3)
 def test_compiled_block_equals_eager_and_a_copy_uses_its_own_weights() -> None:
     torch.manual_seed(0)
     mapper = RTM(24, 4, 8, 4, 1)
@@ -310,6 +311,7 @@ def test_impossible_mappers_say_what_to_change(options: dict[str, Any], message:
         MLPMapper(8, 2, init="zero")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow(seconds=3)
 def test_package_imports_without_torch() -> None:
     code = "import sys, rtm; assert 'torch' not in sys.modules; rtm.RTM; assert 'torch' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

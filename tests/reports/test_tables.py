@@ -460,6 +460,7 @@ def test_without_latex_it_says_what_to_install(tmp_path: Path, monkeypatch: pyte
         compile_pdf(tmp_path / "report.tex")
 
 
+@pytest.mark.slow(seconds=5)
 def test_everything_compiles(reproduced: Layout, demo: Layout, tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
         if os.environ.get("REQUIRE_LATEX") == "1":

@@ -146,6 +146,7 @@ def test_the_page_shows_the_same(finished: Path) -> None:
     assert "inputs changed" in page.split('id="chain-digits_rtm-digits"')[1].split("</summary>")[0]
 
 
+@pytest.mark.slow(seconds=3)
 def test_outdated_tables_and_figures_are_marked(finished: Path) -> None:
     config = load("demo")
     layout, figure = config.layout, "fig_digits_sweep"

@@ -11,6 +11,7 @@ from rtm.core.errors import UserError
 from rtm.training.pilot import Tried, advice, pilot
 
 
+@pytest.mark.slow(seconds=3)
 def test_it_reports_the_gap_of_a_training_with_each_radius(tmp_path: Path) -> None:
     setting = smoke_workspace.setting(tmp_path, smoke_workspace.experiment("shells_imle_rtm", batch=24))
     tried = list(pilot(setting, [0.0, 1.5], steps=8))  # 48 images: two steps a round

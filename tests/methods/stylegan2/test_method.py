@@ -111,6 +111,7 @@ class KilledError(Exception):
     pass
 
 
+@pytest.mark.slow(seconds=3)
 def test_a_killed_run_goes_on_bit_for_bit(digits: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = experiment(EVERYTHING, RTM)
 
