@@ -14,7 +14,7 @@ from typing import Any
 from rtm.lineage.versions import loaded_versions
 
 COMPARED = ("torch", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
-_MADE_FROM = ("*.py", "*.yaml", "*.smk", "Snakefile", "requirements.lock")  # results, as git sees them
+_MADE_FROM = (":/*.py", ":/*.yaml", ":/*.smk", ":/Snakefile", ":/requirements.lock")  # for git: what makes results
 
 
 def environment(entries: Iterable[str]) -> dict[str, str]:
@@ -64,17 +64,18 @@ def now() -> str:
 
 def author() -> str:
     with suppress(OSError, subprocess.SubprocessError):
-        return _line(["git", "config", "user.name"])
+        return _printed(["git", "config", "user.name"])
     return getpass.getuser()
 
 
 def revision() -> str | None:
     """The commit, marked if code or parameters differ or are new; what the pipeline itself writes does not count."""
-    changed = ["git", "status", "--porcelain", "--", *(f":(top){pattern}" for pattern in _MADE_FROM)]
+    # without its lock, which a commit of the user's would meet
+    changed = ["git", "--no-optional-locks", "status", "--porcelain", "--", *_MADE_FROM]
     with suppress(OSError, subprocess.SubprocessError):
-        return _line(["git", "rev-parse", "HEAD"]) + ("-dirty" if _line(changed) else "")
+        return _printed(["git", "rev-parse", "HEAD"]) + ("-dirty" if _printed(changed) else "")
     return None
 
 
-def _line(command: list[str]) -> str:
+def _printed(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,16 +1,11 @@
 """What a receipt says of the commit."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
+from support.workspace import git
 
 from rtm.lineage.environment import revision
-
-
-def _git(*words: str) -> str:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
-    return subprocess.run(["git", *identity, *words], capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture
@@ -20,10 +15,10 @@ def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("1")
-    _git("init", "-q")
-    _git("add", ".")
-    _git("commit", "-q", "-m", "all")
-    return _git("rev-parse", "HEAD")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "all")
+    return git("rev-parse", "HEAD")
 
 
 @pytest.mark.parametrize("written", ["desk/results/metrics.json", "dvc.lock", "desk/results/new.json"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.workspace import git
 
 from rtm.core.errors import UserError
 from rtm.core.files import digest, write_text
@@ -248,9 +249,8 @@ def test_a_remote_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def commit(message: str) -> None:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", "add", "-A", "lineage"], check=True)
-    subprocess.run(["git", *identity, "commit", "-q", "-m", message], check=True)
+    git("add", "-A", "lineage")
+    git("commit", "-q", "-m", message)
 
 
 def test_what_a_branch_or_dvc_needs_stays() -> None:

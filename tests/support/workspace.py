@@ -30,6 +30,12 @@ def cloned(folder: Path) -> Path:
     return folder
 
 
+def git(*words: str) -> str:
+    """What git prints in this folder; commits have an author."""
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    return subprocess.run(["git", *identity, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def environment(folder: Path) -> dict[str, str]:
     """In which a command uses the copy's own rtm, on a narrow screen."""
     return {
