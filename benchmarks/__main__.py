@@ -18,9 +18,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """\
 # Performance
 
-Measured by `python -m benchmarks` on {processor} (torch {torch}, Python {python}): CPU seconds of one thread, or wall
-time where it says so. Compared programs take turns in one process. All numbers:
-[`results.json`](../benchmarks/results.json).
+Measured by `python -m benchmarks`: CPU seconds of one thread, or wall time where it says so. Compared programs take
+turns in one process. All numbers: [`results.json`](../benchmarks/results.json).
 
 The literal Algorithm 1 is the plain transcription of the paper that the tests compare RTM with. Both spend most of
 their time in matrix products; "the most there is to gain" is the limit for any implementation. The cost of the literal
@@ -58,10 +57,11 @@ def draw(measured: "dict[str, Groups]", path: Path) -> None:
         figure.savefig(file, format="png", dpi=100)
 
 
-def page(measured: "dict[str, Groups]", processor: dict[str, str]) -> str:
-    parts = [HEAD.format(**processor)]
+def page(measured: "dict[str, Groups]", machines: dict[str, dict[str, str]]) -> str:
+    parts = [HEAD]
     for module, groups in measured.items():
-        parts.append(f"## {subject(module)}\n")
+        where = "On {processor}, torch {torch}, Python {python}:".format(**machines[module])
+        parts.append(f"## {subject(module)}\n\n{where}\n")
         for group, values in groups.items():
             rows = [f"| {name} | {value:.3g} |" for name, value in values.items()]
             parts.append("\n".join([f"| {group} | |", "|---|---|", *rows, ""]))
@@ -82,14 +82,15 @@ def main(names: list[str]) -> None:
     for module in names or everything:
         found: Groups = import_module(f"benchmarks.{module}").measure()
         show(found)
-        kept = json.loads(RESULTS.read_text())["measured"] if RESULTS.exists() else {}
-        write_json(RESULTS, {"machine": machine(), "measured": kept | {module: found}})
+        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machines": {}, "measured": {}}
+        new = {"machines": {module: machine()}, "measured": {module: found}}
+        write_json(RESULTS, {part: kept[part] | new[part] for part in new})
         write_page()
 
 
 def write_page() -> None:
     results = json.loads(RESULTS.read_text())
-    write_text(PAGE, page(results["measured"], results["machine"]))
+    write_text(PAGE, page(results["measured"], results["machines"]))
     draw(results["measured"], PAGE.with_suffix(".png"))
 
 
