@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from support import PARAMS, smoke_workspace
 from support.workspace import copied, environment
 
+from rtm.cli.forkserver import running
 from rtm.cli.lineage import accept
 from rtm.config import Config, load
 from rtm.config.experiments import Resources
@@ -80,35 +81,35 @@ def test_the_most_gpus_that_share_a_batch_evenly_are_used(smoke: Config) -> None
         on_fewer(smoke.experiment(NAME), 1)
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.slow(seconds=20)
 def test_two_nodes_train_as_one_with_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`srun` starts the command once on each node; here both nodes are this machine, and gloo connects them."""
+    scales = copied(tmp_path) / "params/scales.yaml"
+    scales.write_text(scales.read_text().replace("{gpus: 0, cpus: 1,", "{gpus: 0, processes: 2, cpus: 1,"))
+    monkeypatch.chdir(tmp_path)
+    config = load("smoke", tmp_path / "params")
+    smoke_workspace.fetch(config, "shells")
     weights = []
-    for nodes in (1, 2):
-        folder = tmp_path / str(nodes)
-        folder.mkdir()
-        copied(folder)
-        scales = folder / "params/scales.yaml"
-        scales.write_text(scales.read_text().replace("{gpus: 0, cpus: 1,", "{gpus: 0, processes: 2, cpus: 1,"))
-        monkeypatch.chdir(folder)
-        config = load("smoke", folder / "params")
-        smoke_workspace.fetch(config, "shells")
-        weights.append(load_file(_trained(folder, nodes, config.layout.checkpoint(NAME, 0))))
+    with running(environment(tmp_path), tmp_path) as given:
+        for nodes in (1, 2):
+            _train(given, nodes)
+            weights.append(load_file(config.layout.checkpoint(NAME, 0)))
+            for made in ("runs", "checkpoints", "lineage/train"):
+                shutil.rmtree(f"smoke/{made}")
     assert weights[0].keys() == weights[1].keys()
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
-def _trained(folder: Path, nodes: int, checkpoint: Path) -> Path:
+def _train(given: dict[str, str], nodes: int) -> None:
     """By one command on each node, with the variables that SLURM sets."""
     command = [sys.executable, "-m", "rtm", "train", NAME, "--scale", "smoke"]
     job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NUM_NODES": str(nodes)}
     address = {"SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1", "SLURMD_NODENAME": "127.0.0.1"}
-    given = [{**environment(folder), **job, **address, "SLURM_NODEID": str(node)} for node in range(nodes)]
-    running = [subprocess.Popen(command, cwd=folder, env=each, stderr=subprocess.PIPE, text=True) for each in given]
-    for each in running:
+    each_node = [{**given, **job, **address, "SLURM_NODEID": str(node)} for node in range(nodes)]
+    processes = [subprocess.Popen(command, env=each, stderr=subprocess.PIPE, text=True) for each in each_node]
+    for each in processes:
         _, said = each.communicate(timeout=600)
         assert each.returncode == 0, said[-3000:]
-    return folder / checkpoint
 
 
 def test_a_full_disk_is_an_error(smoke: Config, monkeypatch: pytest.MonkeyPatch) -> None:
