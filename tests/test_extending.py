@@ -73,7 +73,7 @@ def test_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(PARAMS, "params")
     smaller()
-    smoke_workspace.fetch(load("demo"), "digits500")
+    smoke_workspace.fetch(load("demo"), "digits300")
     before = fingerprints()
     own_classes.install(tmp_path, "my_models", "", monkeypatch)
     for block in BLOCKS:

@@ -15,7 +15,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = copied(tmp_path_factory.mktemp("demo"))
     for name, old, new in (
         ("demo", "seeds: [0, 1, 2]", "seeds: [0, 1]"),
-        ("recipes", "epochs: 200\n", "epochs: 2\n"),
+        ("recipes", "epochs: 150\n", "epochs: 2\n"),
         ("recipes", "latency_passes: 40, latency_warmup: 5", "latency_passes: 3, latency_warmup: 1"),
     ):
         path = folder / f"params/{name}.yaml"

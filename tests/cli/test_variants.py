@@ -30,8 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("variant")
     (folder / "params").symlink_to(PARAMS)
     with chdir(folder):
-        fetch(load("demo"), "digits500", "digits_rest")
-        rtm("reference", "digits500", "digits", "--scale", "demo")
+        fetch(load("demo"), "digits300", "digits_rest")
+        rtm("reference", "digits300", "digits", "--scale", "demo")
         rtm("train", "digits_rtm", "--scale", "demo", "training.epochs=1", "sweep=[]", "imle.pool=2")
         for verb in ("sample", "evaluate", "latency"):
             rtm(verb, "digits_rtm+training.epochs=1+sweep=[]+imle.pool=2", "--scale", "demo")  # in any order

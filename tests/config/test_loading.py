@@ -141,7 +141,7 @@ MISTAKES = [  # file, text, replacement, parts of the message
     ("recipes.yaml", "lr: 2.0e-4", "lr: .inf", ["training.lr", "finite number"]),
     ("mappers.yaml", "lr_mul: 0.01", "lr_mul: .inf", ["lr_mul", "finite number"]),
     ("recipes.yaml", "samples: 50000", "samples: 100", ["samples is 100, protocol paper asks for 50000"]),
-    ("recipes.yaml", "samples: 500}", "samples: 50000}", ["demo.digits_", "50000 samples", "of 500 images"]),
+    ("recipes.yaml", "samples: 300}", "samples: 50000}", ["demo.digits_", "50000 samples", "of 300 images"]),
     ("recipes.yaml", "[studiogan]", "[studiogan, papr]", ["protocol", "'papr'", "choose one of paper"]),
     (
         "recipes.yaml",
@@ -152,7 +152,7 @@ MISTAKES = [  # file, text, replacement, parts of the message
     ("protocols.yaml", "k: 3", "k: 500000", ["protocol paper has k = 500000", "lower its k"]),
     ("protocols.yaml", "splits: 10", "splits: 500000", ["protocol paper has 500000 splits"]),
     ("protocols.yaml", "default: 1797}", "digits: 1797}", ["protocols.digits", "needs a default"]),
-    ("protocols.yaml", "digits500: digits_rest", "digits500: digits_left", ["'digits_left'", "not a dataset"]),
+    ("protocols.yaml", "digits300: digits_rest", "digits300: digits_left", ["'digits_left'", "not a dataset"]),
     ("datasets.yaml", "resize: bilinear", "resize: bilinear\n      first: 3", ["digits and subset can have first"]),
     ("decoders.yaml", "{1: 1, 4: 3, 8: 6, 16: 6, 32: 6}", "{}", ["cifar10.blocks", "at least 1"]),
     ("mappers.yaml", "mappers:", "- mappers:", ["mappers.yaml: write names with their values"]),

@@ -36,7 +36,7 @@ def test_it_has_files_and_receipts_of_its_own() -> None:
     recorded = {path for job in jobs(config).values() for path in (*job.outputs, job.receipt)}
     assert own and not recorded & {path for job in own for path in (*job.outputs, job.receipt)}
     shared = {job.id for job in jobs(config).values()}
-    assert "fetch/digits500" in shared & {job.id for job in jobs(load("demo", PARAMS, variant)).values()}
+    assert "fetch/digits300" in shared & {job.id for job in jobs(load("demo", PARAMS, variant)).values()}
 
 
 @pytest.mark.parametrize(

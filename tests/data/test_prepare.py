@@ -86,11 +86,11 @@ def first_pixels(images: Path) -> list[int]:
 
 def test_parts_of_the_digits_are_those_that_they_say(tmp_path: Path) -> None:
     pixels = {}
-    for name in ("digits", "digits500", "digits_rest"):
+    for name in ("digits", "digits300", "digits_rest"):
         prepare(name, DATASETS[name], tmp_path / name / "images.npy")
         assert digest(tmp_path / name / "images.npy") == DATASETS[name].sha256
         pixels[name] = np.load(tmp_path / name / "images.npy")
-    assert np.array_equal(np.concatenate([pixels["digits500"], pixels["digits_rest"]]), pixels["digits"])
+    assert np.array_equal(np.concatenate([pixels["digits300"], pixels["digits_rest"]]), pixels["digits"])
 
 
 def test_digits_are_the_real_ones_to_the_byte(images: Path) -> None:
@@ -563,7 +563,7 @@ def test_every_dataset_says_where_it_comes_from() -> None:
     assert len(DATASETS) == 20
     counts = {name: dataset.count for name, dataset in DATASETS.items()}
     assert counts == {
-        "digits": 1797, "digits500": 500, "digits_rest": 1297, "cifar10": 50_000,
+        "digits": 1797, "digits300": 300, "digits_rest": 1497, "cifar10": 50_000,
         "celebahq": 30_000, "afhq": 14_630, "obama": 100, "grumpy_cat": 100,
         "panda": 100, "ffhq100": 100, "cat": 160, "dog": 389, "anime": 120, "skulls": 97, "shells": 64,
         "imagenet64": 1281167,

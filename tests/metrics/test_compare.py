@@ -41,12 +41,12 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
     torch.manual_seed(0)
     layout.weights("digit_classifier").parent.mkdir()
     save_file(DigitClassifier().state_dict(), layout.weights("digit_classifier"))
-    for name, chosen in (("digits", images), ("digits_rest", pixels(160, seed=5)), ("digits500", pixels(100, seed=6))):
+    for name, chosen in (("digits", images), ("digits_rest", pixels(160, seed=5)), ("digits300", pixels(100, seed=6))):
         layout.images(name).parent.mkdir(parents=True)
         np.save(layout.images(name), chosen)
         write_json(layout.images(name).with_name("meta.json"), {"sha256": "made up"})
     protocol = config.params.protocols["digits"]
-    config.params.protocols["digits"] = protocol.model_copy(update={"samples": {"digits500": 120, "default": 150}})
+    config.params.protocols["digits"] = protocol.model_copy(update={"samples": {"digits300": 120, "default": 150}})
     monkeypatch.chdir(tmp_path)
     np.save("fakes.npy", pixels(170, seed=1))
     np.save("real.npy", images)
@@ -152,11 +152,11 @@ def test_precision_and_recall_of_a_few_see_every_class_of_a_sorted_folder(demo: 
 
 
 def test_a_protocol_may_compare_with_other_images_than_were_trained_on(demo: Demo) -> None:
-    result = compared(demo, "fakes.npy", "digits500", memorised=True)
+    result = compared(demo, "fakes.npy", "digits300", memorised=True)
     assert (result["reference"]["name"], result["samples"], result["off_protocol"]) == ("digits_rest", 120, [])
-    assert (result["train"]["name"], result["held_out"]["name"]) == ("digits500", "digits_rest")
-    literal = compared(demo, "fakes.npy", "digits500:train", samples=120)
-    assert literal["reference"]["name"] == "digits500" and len(literal["off_protocol"]) == 1
+    assert (result["train"]["name"], result["held_out"]["name"]) == ("digits300", "digits_rest")
+    literal = compared(demo, "fakes.npy", "digits300:train", samples=120)
+    assert literal["reference"]["name"] == "digits300" and len(literal["off_protocol"]) == 1
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_rows_of_one_recipe_are_compared_seed_by_seed(ours: float, verdict: str,
         fake_results.write_results(DEMO, layout, name, {"digits": {"fid": fid}}, spread=spread)
     (found,) = results(DEMO, layout, build(DEMO, layout, "tab_digits"))
     assert found.seeds == 3 and found.low < found.difference < found.high
-    assert found.text.startswith("On Digits-500, RTM ($H=8$, $L=1$) has FID ") and "8-layer MLP 225.3" in found.text
+    assert found.text.startswith("On Digits-300, RTM ($H=8$, $L=1$) has FID ") and "8-layer MLP 225.3" in found.text
     assert found.text.endswith(f"{verdict}.") and "Student's t over 3 paired seeds" in found.text
 
 

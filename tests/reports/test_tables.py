@@ -142,7 +142,7 @@ def test_notes_say_what_other_samples_would_change_and_what_real_images_score(de
     found = notes(DEMO, demo, build(DEMO, demo, "tab_digits"))
     moved = next(note for note in found if note.startswith("With other samples of the same model (95 %): "))
     assert "precision ± 0.080," in moved and "FID ± 9.7 to 10.0." in moved
-    assert "FID of real images against other real images: digits500 0.6 (5 against 6 images)." in found
+    assert "FID of real images against other real images: digits300 0.6 (5 against 6 images)." in found
     one_seed = "\n".join(notes(PAPER, reproduced, build(PAPER, reproduced, "tab_fid")))
     assert "(95 %): FID ± " in one_seed and "obama 0.5 (5 against 6 images), grumpy_cat 0.5" in one_seed
     assert "other samples" not in "".join(notes(PAPER, Layout(demo.root, demo.root), build(PAPER, demo, "tab_fid")))

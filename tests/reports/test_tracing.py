@@ -61,9 +61,9 @@ def test_a_chain_names_every_link(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"    {kind:<11} " in text for kind in kinds)
     for part in (
         "demo/results/digits_rtm/digits/seed2.json",
-        "1,297 images, native, H4, H8, H16, H32, halt_0_05_32, halt_0_05_32_shuffled, deleted after use",
+        "1,497 images, native, H4, H8, H16, H32, halt_0_05_32, halt_0_05_32_shuffled, deleted after use",
         "demo/checkpoints/digits_rtm/seed0.safetensors",
-        "data/digits500/images.npy",
+        "data/digits300/images.npy",
         "SLURM job 4711",
         "12.5 GPU-hours",
     ):

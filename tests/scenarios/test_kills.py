@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shorten(folder / "params")
     run(folder, "git", "init", "-q")
     with chdir(folder):
-        smoke_workspace.fetch(load("demo"), "digits500", "digits_rest")
+        smoke_workspace.fetch(load("demo"), "digits300", "digits_rest")
     return folder
 
 
