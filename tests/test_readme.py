@@ -64,6 +64,16 @@ def test_the_numbers_of_the_desk_are_those_of_its_results(page: str, section: st
         assert f"| {' | '.join(cells)} |" in text, (page, name)
 
 
+@pytest.mark.parametrize("kind", ["classes_mlp8", "classes_rtm", "stylegan2_ada_mlp", "stylegan2_ada_rtm"])
+def test_the_numbers_of_ten_classes_are_those_of_their_results(kind: str) -> None:
+    summary = read_json(ROOT / f"desk/results/desk_{kind}/metrics.json")
+    found = summary["desk_held_out"]
+    shares = [f"{found[metric]:.3f}".removeprefix("0") for metric in ("precision", "recall", "density", "coverage")]
+    cells = [f"{summary['latency']['mapper_parameters']:,.0f}", *shares]
+    cells += [f"{found['kid'] * 1000:.1f}", f"{found['fid']:.1f}"]
+    assert f"| {' | '.join(cells)} |" in (ROOT / "docs/results.md").read_text()
+
+
 @pytest.mark.parametrize("H", [4, 8, 16, 32])
 def test_the_sweep_over_steps_is_that_of_the_results(H: int) -> None:
     lines = (ROOT / "desk/results/desk_rtm/sweep.csv").read_text().splitlines()
@@ -83,3 +93,14 @@ def test_the_differences_are_those_of_the_tables(table: str, reference: str) -> 
     written = [re.sub("(?<=[−+])0(?=[.])", "", number) for number in re.findall(r"[−+]\d+[.]\d+", note)]
     assert re.findall(r"−?\d*[.]\d+", row) == [number.removeprefix("+") for number in written]
     assert len(written) == 18
+
+
+@pytest.mark.parametrize("name", ["digits_mlp8", "digits_mlp16", "digits_rtm_h1", "digits_rtm"])
+def test_the_digits_are_those_of_the_demo(name: str) -> None:
+    with (ROOT / "docs/digits.csv").open() as file:
+        cells = {row["column"]: row for row in csv.DictReader(file) if row["row"] == name}
+    found = {key: float(cells[key]["value"]) for key in cells} | {
+        f"{key}_std": float(cells[key]["std"] or 0) for key in cells
+    }
+    shown = [_spread(found, metric, 1, 3) for metric in ("precision", "recall", "coverage", "sure")]
+    assert f" | {' | '.join([*shown, _spread(found, 'fid', 1, 1)])} |" in (ROOT / "docs/results.md").read_text()
