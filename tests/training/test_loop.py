@@ -332,6 +332,7 @@ def last_of_log(folder: Path, name: str) -> float:
 def test_two_processes_train_as_one(forks: Forks, tmp_path: Path, imle: dict[str, object]) -> None:
     chosen = smoke_workspace.experiment(IMLE, imle, epochs=4, save_every=5)
     single = smoke_workspace.run(tmp_path, chosen, "single")
+    begun = {name: tensor.clone() for name, tensor in weights(single).items()}
     single.train()
     in_parts = smoke_workspace.experiment(IMLE, imle, epochs=4, save_every=5, accumulate=2)
     smoke_workspace.run(tmp_path, in_parts, "in parts").train()
@@ -346,7 +347,9 @@ def test_two_processes_train_as_one(forks: Forks, tmp_path: Path, imle: dict[str
     removed = ("decoder.constant", "decoder.layers.0.", "decoder.layers.1.branch.layers.7.bias")  # by instance norms:
     for name, tensor in weights(single).items():  # their gradients are rounding, of which Adam makes whole steps
         if not name.startswith(removed):
-            torch.testing.assert_close(weights(parallel)[name], tensor, rtol=1e-3, atol=1e-5)
+            moved = (tensor - begun[name]).norm()
+            # 1e-4 on most processors: Adam makes much of the rounding of a gradient near zero; other pairs would give 1
+            assert (weights(parallel)[name] - tensor).norm() <= 0.02 * moved, name
 
 
 def test_averaged_gradients_lie_in_memory_as_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
