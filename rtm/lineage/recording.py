@@ -62,14 +62,20 @@ def refuse_lost(ledger: Ledger, job: Job) -> None:
     """Keep a finished training from being done again because its weights or its receipt are elsewhere or changed."""
     if job.stage is Stage.TRAIN and ledger.receipt(job) is None and _is_trained(ledger, job):
         raise UserError(f"{job.id} is trained, but it {unsigned(job)}, or delete {job.outputs[0]} to train it again.")
-    if job.stage is not Stage.TRAIN or ledger.state(job) not in (State.ABSENT, State.CHANGED):
-        return
-    if ledger.state(job) is State.CHANGED or not _can_finish(ledger, job):
+    if is_lost(ledger, job):
         folder = job.outputs[0].parent
         raise UserError(
             f"{job.id} is finished, but {'; '.join(ledger.why(job))}: bring it back with `dvc checkout {folder}` or "
             f"`dvc pull {folder}`, or delete {job.receipt} to train it again."
         )
+
+
+def is_lost(ledger: Ledger, job: Job) -> bool:
+    """Whether a signed training's outputs are elsewhere or changed, and no save is here to write them again."""
+    if job.stage is not Stage.TRAIN:
+        return False
+    state = ledger.state(job)
+    return state is State.CHANGED or (state is State.ABSENT and not _can_finish(ledger, job))
 
 
 def unsigned(job: Job) -> str:

@@ -22,7 +22,7 @@ from rtm.core.errors import UserError
 from rtm.core.files import unprotect
 from rtm.lineage.job import Job, Stage, Subject
 from rtm.lineage.receipts import Ledger, State
-from rtm.lineage.recording import refuse_lost, unsigned
+from rtm.lineage.recording import is_lost, refuse_lost, unsigned
 from rtm.lineage.store import SWITCH, Store
 from rtm.pipeline.devices import check_devices
 from rtm.pipeline.graph import every_job
@@ -73,13 +73,13 @@ class Plan:
                 self._serve(job)
             state, inputs = self.ledger.state(job), self._by_stage(job)
             if state is State.FRESH:
-                present = {name: [path for path in paths if Path(path).exists()] for name, paths in inputs.items()}
-                return self._ancient(present)
+                return self._ancient(_present(inputs))
             is_here = any(path.exists() for path in job.outputs)
             if state is State.ABSENT and not is_here:
                 self._refuse_lost(job)
             if state is State.ABSENT and (rule == "train" or not is_here):
-                return self._ancient(inputs)
+                # images that are made for another job would start a finished training again
+                return self._ancient(_present(inputs) if is_lost(self.ledger, job) else inputs)
             self._refuse_lost(job)
             self._refuse_impossible(job)
             self._redo(job)
@@ -389,6 +389,10 @@ def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], File
         raise SystemExit(1)
 
     return checked
+
+
+def _present(files: Files) -> Files:
+    return {name: [path for path in paths if Path(path).exists()] for name, paths in files.items()}
 
 
 def _text(resources: Any, name: str) -> str | None:

@@ -229,6 +229,18 @@ def test_weights_that_are_elsewhere_are_asked_for(finished: Repository) -> None:
     assert rules.count("evaluate") == 2
 
 
+def test_a_finished_training_elsewhere_is_not_planned_with_another(finished: Repository) -> None:
+    """In a clone without weights and images, two trainings share the images that one of them needs. Git keeps the
+    curve of the other one, which a figure shows."""
+    clone = finished.clone(finished.folder.with_name("clone_one_of_two"))
+    clone.change("experiments", set_mapper)
+    targets = ("reports/tab_cifar10.tex", "results/cifar10_imle_mlp/training/seed0.csv")
+    planned = clone.planned(*targets)
+    assert planned.count("train") == 1 and "dataset" in planned
+    clone.snakemake(*targets)
+    assert [job for job in clone.ran() if job.startswith("train/")] == ["train/cifar10_imle_rtm/seed0"]
+
+
 def test_an_absent_result_asks_for_its_absent_weights(repository: Repository) -> None:
     for folder in ("galleries/cifar10_imle_rtm", "checkpoints/cifar10_imle_rtm", ".dvc/cache"):
         shutil.rmtree(repository.folder / folder)
