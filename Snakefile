@@ -48,6 +48,10 @@ localrules:
     report,
 
 
+onstart:
+    plan.announce()
+
+
 rule all:
     input:
         plan.reports("paper"),

@@ -31,7 +31,8 @@ def _shown(numbers: dict[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
 
 
-def _time(seconds: float) -> str:
+def rough_time(seconds: float) -> str:
+    """As 3.1 h, 45.0 min, 90 s."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
@@ -102,7 +103,7 @@ def _to_log(description: str, total: int) -> Report:
             left = since * (total - done) / max(done - before, 1)
             last, before = time.time(), done
             print(
-                f"{description}: {done}/{total}  {_time(left)} left  {_shown(numbers)}",
+                f"{description}: {done}/{total}  {rough_time(left)} left  {_shown(numbers)}",
                 file=sys.stderr,
                 flush=True,
             )

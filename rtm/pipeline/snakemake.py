@@ -25,6 +25,7 @@ from rtm.lineage.receipts import Ledger, State
 from rtm.lineage.recording import is_lost, refuse_lost, unsigned
 from rtm.lineage.store import SWITCH, Store
 from rtm.pipeline.devices import check_devices
+from rtm.pipeline.forecast import forecast
 from rtm.pipeline.graph import every_job
 from rtm.pipeline.slurm import Executor, Queued, Site, comment, largest_memory, refuse_impossible, waiting_jobs
 
@@ -48,6 +49,7 @@ class Plan:
         self.served = 0
         self.coming: set[str] = set()  # in a dry run: files that would come from the store
         self.redone: dict[str, float] = {}  # finished trainings that would run again, and their hours
+        self.trainings: dict[str, Job] = {}  # to do
         atexit.register(self.ledger.hashes.save)
         walltime = site.get("walltime")
         self.executor = Executor(int(walltime) if walltime else None)
@@ -77,6 +79,8 @@ class Plan:
             is_here = any(path.exists() for path in job.outputs)
             if state is State.ABSENT and not is_here:
                 self._refuse_lost(job)
+            if rule == "train" and not is_lost(self.ledger, job):
+                self._count_training(job)
             if state is State.ABSENT and (rule == "train" or not is_here):
                 # images that are made for another job would start a finished training again
                 return self._ancient(_present(inputs) if is_lost(self.ledger, job) else inputs)
@@ -280,6 +284,22 @@ class Plan:
         self.served += 1
         if self.served == 1:
             atexit.register(lambda: print(_would_come(self.served)))
+
+    def _count_training(self, job: Job) -> None:
+        """Print how long all will take at the end of a dry run, below Snakemake's list; `onstart` does otherwise."""
+        if not self.trainings and self.workflow.is_main_process and not self._starts_jobs():
+            atexit.register(self.announce)
+        self.trainings[job.id] = job
+
+    def announce(self) -> None:
+        """Say how long the trainings will take: side by side on the cores of this machine, or one after the other."""
+        todo = list(self.trainings.values())
+        if not todo or not self.workflow.is_main_process:
+            return
+        cores = self.workflow.resource_settings.cores or 1
+        on_cores = not self._runs("slurm") and not any(job.compute.gpus for job in todo)
+        at_a_time = cores // max(job.compute.cpus for job in todo) if on_cores else 1
+        print(f"rtm: {forecast(todo, self.graph.values(), self.ledger, at_a_time)}", file=sys.stderr)
 
     def _ancient(self, files: Files) -> Files:
         return {name: [self.ancient(path) for path in paths] for name, paths in files.items()}
