@@ -51,7 +51,7 @@ class Scale(Strict):
     figures: tuple[Name, ...]
     in_git: bool = False  # git keeps its results and receipts, not DVC; checkpoints and images always go to DVC
     remote: Name | None = None  # of .dvc/config, for its checkpoints and images; the default one if not given
-    kept: tuple[Name, ...] | None = None  # experiments whose checkpoints DVC keeps; all if not given
+    kept: tuple[Name, ...] | None = None  # experiments whose checkpoints DVC keeps; all, and galleries, if not given
     overrides: dict[str, Any] = {}
 
 

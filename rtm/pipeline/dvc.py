@@ -6,7 +6,8 @@ The stage's command then asks the receipts, and makes what is stale through Snak
 
 dvc.yaml has the stages that are made: DVC lists every output of a stage that never ran, in `dvc status`, `dvc pull`
 and `dvc metrics diff`. The demo is there as a whole or not at all, and so is a trial, if it was asked for: nobody else
-has its images. Of a scale whose results are in git, DVC may keep the checkpoints of some experiments only (`kept`).
+has its images. Of a scale whose results are in git, DVC may keep the checkpoints of some experiments only (`kept`), and
+no galleries.
 """
 
 import re
@@ -216,7 +217,8 @@ class _Scale:
         for job in self.of(Stage.TABLE):
             yield self.stage(job.name, [job], self.table(job))
         if figures := self.of(Stage.FIGURE):
-            yield self.stage("figures", [*figures, *_galleries(figures)], self.figures(figures))
+            galleries = _galleries(figures) if self.config.scale.kept is None else []  # drawn again from checkpoints
+            yield self.stage("figures", [*figures, *galleries], self.figures(figures, galleries))
 
     def stage(self, name: str, behind: Iterable[Job], stanza: Stanza) -> DvcStage:
         return DvcStage(f"{self.prefix}{name}", tuple(behind), stanza)
@@ -269,9 +271,8 @@ class _Scale:
         kept = [path for job in measured for path in (*job.outputs, *_receipts([job] if self.cached else []))]
         return _texts(f"rtm lineage run {self.root}foreign", [self.value("foreign")], outs=self.outs(kept))
 
-    def figures(self, figures: list[Job]) -> Stanza:
+    def figures(self, figures: list[Job], galleries: list[Job]) -> Stanza:
         """All figures and the galleries that they show in one stage: Snakemake draws those that are stale."""
-        galleries = _galleries(figures)
         receipts = [figures[0].receipt.parent, *(job.receipt.parent for job in galleries)] if self.cached else []
         return _texts(
             f"rtm lineage run {' '.join([f'{self.root}figure', *(job.id for job in galleries)])}",

@@ -32,6 +32,7 @@ def test_only_some_checkpoints_are_kept_in_the_folder_that_every_clone_has() -> 
     (out,) = found["desk_train"]["do"]["outs"]
     assert out == {"desk/checkpoints/${key}": {"persist": True, "remote": "desk"}}
     assert "outs" not in found["desk_measure"]["do"] and found["desk_measure"]["do"]["metrics"]
+    assert found["desk_figures"]["outs"] == [{"desk/reports/figures": {"persist": True, "cache": False}}]
     assert all(dep.startswith("desk/reports/") for dep in found["desk"]["deps"])
     assert "desk_shared" not in found  # git has the receipts of its images
 
