@@ -58,14 +58,15 @@ def added_megabytes(function: Callable[[], object]) -> float:
         function()
         return (torch.cuda.max_memory_allocated() - before) / 2**20
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-    before = _peak_kilobytes()
+    held = peak_megabytes()
     function()
-    return (_peak_kilobytes() - before) / 2**10
+    return peak_megabytes() - held
 
 
-def _peak_kilobytes() -> int:
+def peak_megabytes() -> float:
+    """The most memory that the process has held."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
 
 
 def alone(function: Callable[..., T], *arguments: object) -> T:

@@ -3,6 +3,7 @@
 torch is imported only when a function is called.
 """
 
+import ctypes
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from rtm.pipeline.slurm import node_count
 if TYPE_CHECKING:
     import torch
 
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # glibc's mallopt
 OLDEST_DRIVER = {12: "525", 13: "580"}  # that runs programs of a CUDA version
 
 
@@ -53,15 +55,25 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def choose(device: "torch.device") -> None:
-    """Make a GPU that of this process."""
+    """Make a GPU that of this process; on a CPU keep memory for the next step."""
     import torch
 
+    if device.type == "cpu":
+        keep_memory()
     if device.type == "cuda":
         try:
             torch.cuda.set_device(device)
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             raise UserError(f"{device} cannot be used ({reason}); `rtm doctor --gpu` says more.") from None
+
+
+def keep_memory() -> None:
+    """Let glibc keep large blocks that were freed: every step asks for them again, and the kernel would have to clear
+    their pages each time. Other C libraries have no such option."""
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(MMAP_THRESHOLD, 2**30)
+        mallopt(TRIM_THRESHOLD, 2**31 - 1)
 
 
 def check_devices(name: str, needed: Resources, target: Path) -> bool:

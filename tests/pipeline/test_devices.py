@@ -1,5 +1,7 @@
 """GPUs count only if they can be used, and what is wrong with the others is said in a sentence."""
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -95,3 +97,26 @@ def test_a_gpu_that_cannot_be_chosen_is_a_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.cuda, "set_device", broken)
     with pytest.raises(UserError, match=r"cuda:0 cannot be used \(CUDA error: the driver is insufficient\); `rtm doc"):
         devices.choose(torch.device("cuda", 0))
+
+
+HELD = """
+import ctypes
+from pathlib import Path
+from rtm.pipeline.devices import keep_memory
+{call}
+libc = ctypes.CDLL(None)
+libc.malloc.restype, size = ctypes.c_void_p, 200 << 20
+block = ctypes.c_void_p(libc.malloc(ctypes.c_size_t(size)))
+ctypes.memset(block, 1, size)
+libc.free(block)
+print(next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's option")
+def test_memory_of_a_step_is_kept_for_the_next() -> None:
+    """In processes of their own: the option stays for the rest of a process."""
+    calls = ("pass", "keep_memory()")
+    run = [[sys.executable, "-c", HELD.format(call=call)] for call in calls]
+    given_back, kept = (int(subprocess.check_output(each, text=True)) >> 10 for each in run)
+    assert kept > 200 > given_back
