@@ -4,6 +4,7 @@ import ast
 import random
 
 import pytest
+from support.changed_code import Variants, written
 
 from rtm.config.loading import PARAMS
 from rtm.lineage import content
@@ -36,8 +37,9 @@ def reached(code: Code, entries: list[Entries]) -> list[set[Key]]:
     return [code.definitions(each) for each in entries]
 
 
-def with_source(code: Code, module: str, tree: ast.AST) -> Code:
-    return Code({**code.sources, module: ast.unparse(ast.fix_missing_locations(tree))}, code.files)
+@pytest.fixture(scope="module")
+def variants(code: Code, entries: list[Entries]) -> Variants:
+    return Variants(code, entries)
 
 
 def counted(code: Code) -> list[str]:
@@ -145,7 +147,7 @@ def defined(statement: ast.stmt) -> set[str]:
 
 @pytest.mark.slow(seconds=8)
 def test_a_change_counts_for_those_that_reach_it(
-    code: Code, entries: list[Entries], roots: list[str], reached: list[set[Key]]
+    code: Code, variants: Variants, entries: list[Entries], roots: list[str], reached: list[set[Key]]
 ) -> None:
     chance = random.Random(0)
     places = [
@@ -156,14 +158,17 @@ def test_a_change_counts_for_those_that_reach_it(
         for place in range(len(changeable(statement)))
     ]
     counts = set()
-    for module, number, place in chance.sample(places, 50):
+    for count, (module, number, place) in enumerate(chance.sample(places, 50)):
         tree = ast.parse(code.sources[module])
         statement = tree.body[number]
         change(changeable(statement)[place])
         keys = {(module, name) for name in defined(statement)}
         expected = [bool(keys & each) for each in reached]
-        now = with_source(code, module, tree)
+        now = variants.of(module, written(code.sources[module], statement))
         changed = [now.root(each) != root for each, root in zip(entries, roots, strict=True)]
+        if count % 10 == 0:  # what the variants share changes nothing
+            alone = Code(now.sources, code.files)
+            assert [alone.root(each) for each in entries] == [now.root(each) for each in entries]
         assert changed == expected, (keys, ast.unparse(statement))
         counts.add(sum(expected))
     assert len(counts) > 5  # some count for none, some for many
@@ -234,14 +239,14 @@ def test_a_function_is_renamed(code: Code, entries: list[Entries], roots: list[s
 
 
 @pytest.mark.slow(seconds=5)
-def test_a_local_variable_is_renamed(code: Code, entries: list[Entries], roots: list[str]) -> None:
+def test_a_local_variable_is_renamed(code: Code, variants: Variants, entries: list[Entries], roots: list[str]) -> None:
     chance, renamed = random.Random(0), 0
     for module in chance.sample(counted(code), 30):
         tree = ast.parse(code.sources[module])
         for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
             renamed += rename_locals(function)
         if renamed:
-            now = with_source(code, module, tree)
+            now = variants.of(module, ast.unparse(tree))
             assert [now.root(each) for each in entries] == roots, module
     assert renamed > 30
 
