@@ -146,6 +146,7 @@ class Rehearsed:
         with self.gpu.scope("data"):
             _ = method.matching.data_features, method.targets  # kept for all rounds
         two = self._round(method.matching, 0, 2)
+        self._descend_once()
         step = self.step(1, "step")
         three = self._round(method.matching, epoch, 3)
         parts = {part: three[part] - two[part] for part in PARTS}
@@ -165,8 +166,10 @@ class Rehearsed:
         return {"step": after} | {part: self.gpu.tallies[f"{part} {chunks}"] for part in PARTS}
 
     def _watch(self, matching: Any) -> None:
-        """Enter the parts of a round in books of their own; repeated calls of phi are entered without a run."""
+        """Enter the parts of a round in books of their own; repeated calls of phi, and all chunks of the pool but the
+        first, are entered without a run."""
         search, embed = matching.round, self.gpu.replayed(matching.embedding.forward)
+        chunk = self.gpu.replayed(lambda decode: decode(0))
 
         def scoped(part: str, call: Callable[..., Any]) -> Callable[..., Any]:
             def called(*given: Any) -> Any:
@@ -176,7 +179,21 @@ class Rehearsed:
             return called
 
         matching.embedding.forward = scoped("features", embed)
-        matching.round = scoped("search", lambda number, decode: search(number, scoped("decode", decode)))
+        matching.round = scoped(
+            "search", lambda number, decode: search(number, scoped("decode", lambda _: chunk(decode)))
+        )
+
+    def _descend_once(self) -> None:
+        """The gradients and the update of the next step stand for those of all that follow."""
+        method, given = cast(Any, self.method), list[Any]()
+        descend = method.descend
+        again = self.gpu.replayed(lambda name: descend(name, *given))
+
+        def descended(name: str, *rest: Any) -> Tensor:
+            given[:] = rest
+            return again(name)
+
+        method.descend = descended
 
     def holds(self) -> dict[str, int]:
         """Bytes between two steps; gradients, which are made anew, count as activations."""
