@@ -1,6 +1,7 @@
 """`rtm demo`: run the pipeline on the embedded digits with a live display, then print the tables."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +23,8 @@ def run(cores: int) -> None:
     todo = stale([job for job in jobs(config).values() if job.stage.is_view])
     if todo:
         console.print(f"Demo: {len(todo)} jobs on {cores} cores, from embedded images to LaTeX. Log: {LOG}")
-        execute(todo, ["--cores", str(cores), "--", "demo", str(layout.page())], LOG, console, running)
+        words, server = ["--cores", str(cores), "--", "demo", str(layout.page())], partial(running, scale="demo")
+        execute(todo, words, LOG, console, server)
         console.print(f"Done in {(time.monotonic() - began) / 60:.1f} minutes.\n")
     else:
         console.print("There is nothing to do: all of demo/ is up to date with its parameters, code and data.\n")

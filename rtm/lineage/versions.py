@@ -26,6 +26,8 @@ def preload() -> None:
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "rtm" and module.__file__:
             _imports(module.__file__)
+    for name in (name for names in DISTRIBUTIONS.values() for name in names):
+        _version(name)
 
 
 def loaded_versions(*entries: str) -> dict[str, str]:
@@ -35,6 +37,7 @@ def loaded_versions(*entries: str) -> dict[str, str]:
     return dict(sorted((name, found) for name in distributions if (found := _version(name))))
 
 
+@cache  # of what is loaded: a package that is replaced on the disk is loaded by the next process
 def _version(distribution: str) -> str | None:
     try:
         return version(distribution)
