@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.workspace import copied, run
+from support.workspace import copied, run, with_short_classifier
 
 pytestmark = pytest.mark.slow(seconds=22)
 EXPERIMENTS = ("digits_mlp8", "digits_mlp16", "digits_rtm_h1", "digits_rtm")
@@ -12,7 +12,7 @@ EXPERIMENTS = ("digits_mlp8", "digits_mlp16", "digits_rtm_h1", "digits_rtm")
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    folder = copied(tmp_path_factory.mktemp("demo"))
+    folder = with_short_classifier(copied(tmp_path_factory.mktemp("demo")))
     for name, old, new in (
         ("demo", "seeds: [0, 1, 2]", "seeds: [0, 1]"),
         ("recipes", "epochs: 150\n", "epochs: 2\n"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support import ROOT
-from support.workspace import copied, environment, run
+from support.workspace import copied, environment, run, with_short_classifier
 
 from rtm.cli.forkserver import running
 from rtm.config import load
@@ -16,8 +16,8 @@ CONFIG = load("smoke", ROOT / "params")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = copied(tmp_path_factory.mktemp("smoke"))
-    with running(environment(folder), folder) as warm:
+    folder = with_short_classifier(copied(tmp_path_factory.mktemp("smoke")))
+    with running(environment(folder), folder, "smoke") as warm:
         run(folder, "snakemake", "--cores", "2", "smoke", given=warm)
     return folder
 
