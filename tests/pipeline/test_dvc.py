@@ -1,10 +1,12 @@
 """dvc.yaml of a scale whose results are in git: stage by stage, with the checkpoints of some experiments."""
 
+import json
 from typing import Any
 
 import pytest
 import yaml
 from support import ROOT
+from support.workspace import git
 
 from rtm.config import load
 from rtm.pipeline.dvc import Listing, render
@@ -41,3 +43,23 @@ def test_a_clone_pulls_everything_that_is_listed_without_a_remote_of_its_own() -
     outs = [out for stage in stages("desk").values() for out in stage.get("do", stage).get("outs", [])]
     assert outs and all(isinstance(out, dict) for out in outs)
     assert all(options.get("remote") == "desk" or options["cache"] is False for out in outs for options in out.values())
+
+
+def test_what_git_lists_of_the_desk_is_recorded_and_can_be_pulled() -> None:
+    """By the commit that a clone gets: `dvc pull` ends with an error at a stage without a record, or weights in no
+    store."""
+    listed, recorded = (yaml.safe_load(git("show", f"HEAD:{name}"))["stages"] for name in ("dvc.yaml", "dvc.lock"))
+    keys = {name: stage.get("foreach") for name, stage in listed.items() if name.startswith("desk_")}
+    names = {f"{name}@{key}" if key else name for name, each in keys.items() for key in each or [""]}
+    assert names and not names - recorded.keys()
+    stored, weights = set(git("ls-files", "desk/store").splitlines()), 0
+    for out in (out for name in names for out in recorded[name].get("outs", []) if "checkpoints" in out["path"]):
+        assert kept_as(out["md5"]) in stored
+        files = json.loads((ROOT / kept_as(out["md5"])).read_text())
+        assert all(kept_as(file["md5"]) in stored for file in files)
+        weights += len(files)
+    assert weights == 6  # two mappers, three seeds
+
+
+def kept_as(md5: str) -> str:
+    return f"desk/store/files/md5/{md5[:2]}/{md5[2:]}"

@@ -130,6 +130,12 @@ def test_neighbours_stand_beside_their_query() -> None:
     assert rows == [[250, 0, 1], [250, 100, 101], [250, 3, 4], [250, 103, 104]]
 
 
+def test_more_than_three_queries_stand_in_two_columns() -> None:
+    (sheet,) = mosaics.neighbours(figure("neighbours", rows=4, columns=2), NAMES, [gallery(0), gallery(100)])
+    rows = [row for row in shades_of(sheet.image) if len(row) > 1]
+    assert rows == [[250, 0, 1, 3, 4], [250, 100, 101, 103, 104], [250, 6, 7, 9, 10], [250, 106, 107, 109, 110]]
+
+
 def test_neighbours_of_different_queries_are_not_compared() -> None:
     other = gallery(100)
     other["queries"][0] = 0
