@@ -26,7 +26,7 @@ def main() -> None:
         alone(error.name)
         return
     if serves:
-        forkserver.serve(sys.argv[2], sys.argv[3], run)
+        forkserver.serve(sys.argv[2], run)
     run()
 
 

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from rtm.config import Config, Experiment, load
 from rtm.config.variants import JOINT, Variant
 from rtm.core.errors import UserError
-from rtm.lineage.job import Job
 from rtm.lineage.recording import Recording
 from rtm.lineage.store import kept, served
 from rtm.pipeline.graph import jobs
@@ -21,14 +20,13 @@ class Context:
     def __init__(self, arguments: Arguments) -> None:
         self.config: Config = load(arguments.scale)
         self.layout = self.config.layout
-        self._jobs: dict[str, Job] = {}
 
     def experiment(self, name: str, seed: int | None = None, changes: Sequence[str] = ()) -> Experiment:
         """An experiment of the scale; with changes, or under a variant's name, its variant and the variant's files."""
         if changes or JOINT in name:
             variant = Variant.of(name, changes)
             self.config, name = load(self.config.scale_name, variant=variant), variant.name
-            self.layout, self._jobs = self.config.layout, {}
+            self.layout = self.config.layout
         experiment = self.config.experiment(name)
         if seed is not None and seed not in experiment.seeds:
             known = ", ".join(map(str, experiment.seeds))
@@ -36,12 +34,8 @@ class Context:
         return experiment
 
     def recorded(self, stage: str, name: str) -> AbstractContextManager[Recording]:
-        return kept(self._job(stage, name))
+        return kept(jobs(self.config)[f"{stage}/{name}"])
 
     def served(self, stage: str, name: str) -> bool:
         """Whether the result came from the store; then there is nothing to do."""
-        return served(self._job(stage, name))
-
-    def _job(self, stage: str, name: str) -> Job:
-        self._jobs = self._jobs or jobs(self.config)  # built once for both questions
-        return self._jobs[f"{stage}/{name}"]
+        return served(jobs(self.config)[f"{stage}/{name}"])

@@ -1,7 +1,6 @@
 """`rtm demo`: run the pipeline on the embedded digits with a live display, then print the tables."""
 
 import time
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -23,8 +22,7 @@ def run(cores: int) -> None:
     todo = stale([job for job in jobs(config).values() if job.stage.is_view])
     if todo:
         console.print(f"Demo: {len(todo)} jobs on {cores} cores, from embedded images to LaTeX. Log: {LOG}")
-        words, server = ["--cores", str(cores), "--", "demo", str(layout.page())], partial(running, scale="demo")
-        execute(todo, words, LOG, console, server)
+        execute(todo, ["--cores", str(cores), "--", "demo", str(layout.page())], LOG, console, running)
         console.print(f"Done in {(time.monotonic() - began) / 60:.1f} minutes.\n")
     else:
         console.print("There is nothing to do: all of demo/ is up to date with its parameters, code and data.\n")

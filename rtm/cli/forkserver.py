@@ -22,14 +22,11 @@ from typing import Any
 
 SERVE = "--forkserver"  # internal, not for users
 PACKAGE = Path(__file__).parents[1]
-# The imports of the verbs; an optimiser imports torch._dynamo, and sklearn.datasets what stands in the last lines.
-# sklearn.datasets itself is not here: that a stage has loaded it is part of its receipt (rtm.lineage.versions).
+# the imports of the verbs; an optimiser imports torch._dynamo
 MODULES = (
     *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
     *("rtm.metrics.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
     *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.page.html", "torch._dynamo"),
-    *("matplotlib.backends.backend_pdf", "matplotlib.backends.backend_agg", "fontTools.subset", "rtm.data.fetch"),
-    *("scipy.io.arff", "sklearn.preprocessing", "sklearn.utils"),
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork loses threads
 SIZE = struct.Struct("!q")
@@ -37,16 +34,11 @@ START = 60.0  # seconds that imports may take
 
 
 @contextmanager
-def running(
-    environment: Mapping[str, str], folder: Path | None = None, scale: str = "paper"
-) -> Iterator[dict[str, str]]:
-    """Start a server, yield the environment in which `rtm` uses it, and end it after the block.
-
-    It is for all scales, and has built the graph of one.
-    """
+def running(environment: Mapping[str, str], folder: Path | None = None) -> Iterator[dict[str, str]]:
+    """Start a server, yield the environment in which `rtm` uses it, and end it after the block."""
     with tempfile.TemporaryDirectory(prefix="rtm-forkserver-") as place:
         path = f"{place}/socket"
-        command = [sys.executable, "-m", "rtm", SERVE, path, scale]
+        command = [sys.executable, "-m", "rtm", SERVE, path]
         server = subprocess.Popen(command, env={**environment, **ONE_THREAD}, cwd=folder, stdin=subprocess.DEVNULL)
         try:
             until = time.monotonic() + START
@@ -88,19 +80,19 @@ def _receive(connection: socket.socket) -> int | None:
     return SIZE.unpack(answer)[0] if len(answer) == SIZE.size else None
 
 
-def serve(path: str, scale: str, run: Callable[[], None]) -> None:
+def serve(path: str, run: Callable[[], None]) -> None:
     """Answer calls at a socket: for each call a worker takes the caller's place and calls `run`."""
+    from rtm.config import load
     from rtm.core.errors import UserError
     from rtm.lineage.fingerprint import present
     from rtm.lineage.versions import preload
-    from rtm.pipeline.graph import keep
 
     imported = _times()
     for module in MODULES:
         import_module(module)
     present().root(sorted(present().sources))  # code and params/ are parsed here, not in every worker
     with suppress(UserError):  # of a mistake in params/ the caller will hear
-        keep(scale)
+        load()
     preload()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a Ctrl-C the workers end themselves, and then its owner ends it

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -114,8 +113,7 @@ def _run(config: Config, measured: bool, console: Console) -> None:
         gpus = any(job.compute.gpus for job in trainings)
         options = ["--profile", "profiles/local"] if gpus else ["--cores", "all"]
         try:
-            server, with_page = partial(running, scale=config.scale_name), _page_writer(config)
-            started = nullcontext if gpus else server  # a fork cannot use a GPU
+            started, with_page = nullcontext if gpus else running, _page_writer(config)  # a fork cannot use a GPU
             execute(todo, [*options, "--", *targets], layout.log("try", "snakemake"), console, started, with_page)
         except KeyboardInterrupt:
             console.print("Stopping within 20 steps, to save the trainings; Ctrl-C again ends them at once.")

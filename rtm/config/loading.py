@@ -75,9 +75,6 @@ class Params(Strict):
     devices: dict[Name, Device] = {}
 
 
-KEPT: dict[str, Params] = {}  # by their text: what a server has validated for its forks
-
-
 @dataclass(frozen=True)
 class Depth:
     """Steps of a recursive mapper at inference: H, or as many as each sample needs; `shuffled` gives them to others."""
@@ -213,17 +210,14 @@ def trials(folder: Path | str = PARAMS) -> list[str]:
     return sorted(f"{TRIALS}/{name}" for name in found if re.fullmatch(r"[a-z][a-z0-9_]*", name))
 
 
-def load(
-    scale: str = "paper", folder: Path | str = PARAMS, variant: Variant | None = None, *, keep: bool = False
-) -> Config:
-    """The parameters of a scale; with `keep`, those of the same text are not validated again in this process."""
+def load(scale: str = "paper", folder: Path | str = PARAMS, variant: Variant | None = None) -> Config:
     raw, files = _sections(scale, Path(folder))
     raw = _scaled(raw, scale, files.get("scales", Path(folder) / "scales.yaml"))
     section: str = raw["scales"][scale].get("experiments", "")
     if variant:
         load(scale, folder).experiment(variant.experiment)  # whatever is wrong without the changes
         raw = variant.applied(raw, section)
-    params = _validated(raw | {"scales": _named(raw["scales"])}, files, keep)
+    params = _validated(raw | {"scales": _named(raw["scales"])}, files)
     chosen = params.scales[_name(scale)]
 
     def resolved(section: str) -> dict[str, Experiment]:
@@ -327,15 +321,12 @@ def _merged(old: Any, new: Any) -> Any:
     return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
 
 
-def _validated(raw: Raw, files: Mapping[str, Path], keep: bool) -> Params:
-    text = json.dumps(raw)  # where strict types still accept a list for a tuple
+def _validated(raw: Raw, files: Mapping[str, Path]) -> Params:
     try:
-        params = KEPT.get(text) or Params.model_validate_json(text)
+        # by way of JSON, where strict types still accept a list for a tuple
+        return Params.model_validate_json(json.dumps(raw))
     except ValidationError as error:
         raise UserError(_message(error, files)) from None
-    if keep:
-        KEPT[text] = params
-    return params
 
 
 def _message(error: ValidationError, files: Mapping[str, Path]) -> str:

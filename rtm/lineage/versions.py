@@ -26,8 +26,6 @@ def preload() -> None:
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "rtm" and module.__file__:
             _imports(module.__file__)
-    for name in (name for names in DISTRIBUTIONS.values() for name in names):
-        _version(name)
 
 
 def loaded_versions(*entries: str) -> dict[str, str]:
@@ -37,7 +35,6 @@ def loaded_versions(*entries: str) -> dict[str, str]:
     return dict(sorted((name, found) for name in distributions if (found := _version(name))))
 
 
-@cache  # of what is loaded: a package that is replaced on the disk is loaded by the next process
 def _version(distribution: str) -> str | None:
     try:
         return version(distribution)

@@ -34,26 +34,10 @@ UNREAD_BY_FETCH = {"title", "class_names", "sources", "licence", "citation"}
 # how often a run is saved and draws a grid, and who is shown its log, changes no result
 UNREAD_BY_TRAINING = {"save_every", "grid_every", "loggers"}
 
-KEPT: list[tuple[Config, dict[str, Job]]] = []  # by `keep`
-
 
 def jobs(config: Config) -> dict[str, Job]:
     """The jobs of a scale by "<stage>/<name>"."""
-    for known, graph in KEPT:
-        if known.params is config.params and known == config:
-            return dict(graph)
     return _Builder(config).graph
-
-
-def keep(scale: str, folder: Path | str = PARAMS) -> None:
-    """Of a server: its forks need not build this graph again, as long as every parameter is the same.
-
-    The hash of a class from outside of rtm/ is in the graph, and its file may change: such a graph is not kept.
-    """
-    config = load(scale, folder, keep=True)
-    own = [experiment for experiment in config.experiments.values() if experiment.outside]
-    if not own and not any(is_own(dataset.kind) for dataset in config.params.datasets.values()):
-        KEPT.append((config, jobs(config)))
 
 
 def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:

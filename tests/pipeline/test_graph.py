@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 import yaml
-from support import ROOT, own_classes
+from support import ROOT
 
-from rtm.config import load, loading
+from rtm.config import load
 from rtm.config.experiments import Dataset
 from rtm.config.loading import PARAMS
-from rtm.config.variants import Variant
 from rtm.core.errors import UserError
 from rtm.lineage.fingerprint import present
 from rtm.lineage.job import Job
 from rtm.pipeline import dvc as dvcfile
-from rtm.pipeline import graph as graphs
 from rtm.pipeline.graph import TABLE_SUFFIXES, check_targets, every_job, find, jobs
 from rtm.pipeline.snakemake import Plan
 
@@ -42,39 +40,6 @@ def changed(tmp_path: Path, section: str, *path: str, to: Any) -> dict[str, Job]
             place[path[-1]] = to
         (tmp_path / file.name).write_text(yaml.safe_dump(content))
     return jobs(load("demo", tmp_path))
-
-
-@pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What a server has kept for its forks."""
-    monkeypatch.setattr(loading, "KEPT", {})
-    monkeypatch.setattr(graphs, "KEPT", [])
-    return graphs.KEPT
-
-
-def test_a_kept_graph_is_that_of_the_same_parameters_only(tmp_path: Path, kept: list[Any]) -> None:
-    before = changed(tmp_path, "recipes", "digits_imle", "training", "epochs", to=7)
-    graphs.keep("demo", tmp_path)
-    same, train = jobs(load("demo", tmp_path)), "train/digits_rtm/seed0"
-    assert same[train] is kept[0][1][train] and {key: job.params for key, job in same.items()} == {
-        key: job.params for key, job in before.items()
-    }
-    variant = Variant.of("digits_rtm", ["training.epochs=7"])  # the same parameters, in a folder of its own
-    assert jobs(load("demo", tmp_path, variant))[f"train/{variant.name}/seed0"].root == "variants/demo/"
-    after = changed(tmp_path, "recipes", "digits_imle", "training", "epochs", to=8)[train]
-    assert after.params["training"]["epochs"] == 8 and jobs(load("paper", tmp_path)).keys() != same.keys()
-
-
-def test_a_graph_with_code_from_outside_is_not_kept(
-    tmp_path: Path, kept: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The hash of its file is in the parameters of a job, and the file may change while a server runs."""
-    own_classes.install(tmp_path, "own_mapper", "class Mapper: ...", monkeypatch)
-    mapper = {"kind": "own_mapper:Mapper"}
-    experiments = {"own": {"recipe": "cifar10_imle", "mapper": "own"}}
-    own_classes.load_with(tmp_path, mappers={"own": mapper}, experiments=experiments)
-    graphs.keep("smoke", tmp_path / "params")
-    assert not kept
 
 
 def stages_that_differ(tmp_path: Path, section: str, *path: str, to: Any) -> set[str]:

@@ -70,7 +70,7 @@ def changed(path: Path) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def warm(folder: Path) -> Iterator[dict[str, str]]:
     """For what is not killed: jobs that are spared their imports. What is killed is as cold as a user's."""
-    with running(without_store(folder), folder, "demo") as given:
+    with running(without_store(folder), folder) as given:
         yield given
 
 

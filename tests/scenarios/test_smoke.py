@@ -17,7 +17,7 @@ CONFIG = load("smoke", ROOT / "params")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = with_short_classifier(copied(tmp_path_factory.mktemp("smoke")))
-    with running(environment(folder), folder, "smoke") as warm:
+    with running(environment(folder), folder) as warm:
         run(folder, "snakemake", "--cores", "2", "smoke", given=warm)
     return folder
 
