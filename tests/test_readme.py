@@ -102,6 +102,17 @@ def test_the_differences_are_those_of_the_tables(table: str, reference: str) -> 
     assert len(written) == 18
 
 
+def test_the_differences_to_the_mlp_of_equal_depth_are_those_of_the_table() -> None:
+    notes = (ROOT / "desk/reports/tab_desk_controls.md").read_text().splitlines()
+    (note,) = [line for line in notes if "minus 24-layer MLP" in line]
+    lines = (ROOT / "docs/results.md").read_text().splitlines()
+    (shown,) = [line for line in lines if line.startswith("Differences RTM − 24-layer MLP")]
+    written = [float(number.replace("−", "-")) for number in re.findall(r"[−+]\d+[.]\d+", note)]
+    numbers = re.findall(r"[−+]?\d*[.]\d+", shown.partition("seeds: ")[2])
+    assert [float(number.replace("−", "-")) for number in numbers] == written and len(written) == 18
+    assert all(low * high > 0 for low, high in zip(written[1::3], written[2::3], strict=True))  # none includes zero
+
+
 @pytest.mark.parametrize("name", ["digits_mlp8", "digits_mlp16", "digits_rtm_h1", "digits_rtm"])
 def test_the_digits_are_those_of_the_demo(name: str) -> None:
     with (ROOT / "docs/digits.csv").open() as file:
