@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 MARK = "RTM_TEST_ID"
-GRACE = 60.0  # seconds in which what was ended may end: a Snakemake takes its time on a busy machine
+GRACE = 180.0  # seconds in which what was ended may end: a Snakemake takes its time on a busy machine
 # helpers that Python and PyTorch keep for as long as the process of the tests lives
 KEPT = ("multiprocessing.resource_tracker", "torch/_inductor/compile_worker")
 
