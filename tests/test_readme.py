@@ -111,6 +111,8 @@ def test_the_differences_to_the_mlp_of_equal_depth_are_those_of_the_table() -> N
     numbers = re.findall(r"[−+]?\d*[.]\d+", shown.partition("seeds: ")[2])
     assert [float(number.replace("−", "-")) for number in numbers] == written and len(written) == 18
     assert all(low * high > 0 for low, high in zip(written[1::3], written[2::3], strict=True))  # none includes zero
+    deep = read_json(ROOT / "desk/results/desk_mlp24/metrics.json")["desk_held_out"]
+    assert f"An MLP as deep as RTM has FID {_spread(deep, 'fid', 1, 1)} " in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["digits_mlp8", "digits_mlp16", "digits_rtm_h1", "digits_rtm"])
