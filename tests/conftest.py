@@ -1,16 +1,26 @@
 """The order of the tests on several cores, and no process left behind by any of them."""
 
+import compileall
 import os
+import py_compile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import setuptools  # noqa: F401  before anything imports distutils, or torch's compiler cannot import it
+from support import ROOT
 from support.processes import none_left
 
 # Some virtual machines name AMX and do not have it: a product in bfloat16 is an illegal instruction there.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile rtm/ once for all processes and copies; a hash of the source tells whether such a file is up to date."""
+    if not hasattr(config, "workerinput"):
+        checked = py_compile.PycInvalidationMode.CHECKED_HASH
+        compileall.compile_dir(ROOT / "rtm", quiet=1, force=True, invalidation_mode=checked)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -88,7 +88,7 @@ class Repository:
         for path in ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", ".gitattributes"):
             write(folder / path, (ROOT / path).read_text())
         for path in ("workflow", "params", *(f"rtm/{room}" for room in REAL)):
-            shutil.copytree(ROOT / path, folder / path, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / path, folder / path)
         for name in REAL_MODULES:
             write(folder / f"rtm/{name}.py", (ROOT / f"rtm/{name}.py").read_text())
         for module, (uses, functions) in STUBS.items():

@@ -16,7 +16,7 @@ def copied(folder: Path) -> Path:
     for name in PARTS:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / name, symlinks=True)
         else:
             shutil.copy(source, folder / name)
     return folder
