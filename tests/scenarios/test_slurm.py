@@ -6,14 +6,14 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
 import yaml
 from safetensors.torch import load_file
-from support import FILES, smoke_workspace
+from support import FILES, smoke_workspace, tool_server
 from support.slurm_cluster import Cluster, cluster, missing
 from support.standin import Repository
 from support.trials import NUMBER, with_pictures
@@ -29,7 +29,8 @@ from rtm.trial.recipe import Choice, Machine
 pytestmark = pytest.mark.slow(seconds=100)
 QUICK = ("--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "5")
 NAME = "shells_imle_rtm"
-STEPS = 540
+STEPS = 240
+HELD = 2.0  # seconds before a step, while something else is waited for
 CHECKPOINT = Path(f"smoke/checkpoints/{NAME}/seed0.safetensors")
 
 
@@ -41,6 +42,19 @@ def slurm() -> Iterator[Cluster]:
         pytest.skip(reason)
     with cluster() as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """An environment in which every Snakemake, those inside of jobs too, is forked from one that has its imports.
+
+    Signals do not reach it: not for a test that ends a job.
+    """
+    folder = tmp_path_factory.mktemp("forked")
+    tool_server.write_client(folder / "snakemake")
+    with tool_server.tools():
+        place = os.environ.pop(tool_server.PLACE)  # for these tests alone
+        yield {tool_server.PLACE: place, "RTM_TEST_SNAKEMAKE": str(folder / "snakemake")}
 
 
 def client(environment: dict[str, str], slurm: Cluster) -> dict[str, str]:
@@ -56,9 +70,9 @@ def client(environment: dict[str, str], slurm: Cluster) -> dict[str, str]:
 class Site:
     """A folder with the workflow, from which jobs are submitted."""
 
-    def __init__(self, folder: Path, slurm: Cluster) -> None:
+    def __init__(self, folder: Path, slurm: Cluster, forked: Mapping[str, str] | None = None) -> None:
         self.folder, self.slurm = folder, slurm
-        self.environment = client(environment(folder), slurm)
+        self.environment = client(environment(folder), slurm) | (forked or {})
 
     def submit(self, *targets: object, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         command = ["snakemake", "--profile", "slurm", *QUICK, *options, "--", *map(str, targets)]
@@ -94,7 +108,7 @@ class Site:
 
 
 class Training(Site):
-    """Two processes that train for a while; as long as the file `slow` is there, a step takes longer than it needs."""
+    """Two processes that train for a while, at the pace of a file: a test lets them step, and holds them."""
 
     @classmethod
     def prepare(cls, folder: Path, slurm: Cluster) -> "Training":
@@ -110,15 +124,22 @@ class Training(Site):
         return cls(folder, slurm)
 
     def slow(self) -> None:
-        (self.folder / "slow").touch()
+        """Seconds before a step come from a file; the log and the check for a signal come every other step."""
         loop = self.folder / "rtm/training/loop.py"
-        step = "numbers = self.method.step(self.done)"
-        pause = f"time.sleep(0.2 if self.done < {STEPS - 100} else 5)"  # it never ends before it may
-        assert step in loop.read_text()
-        loop.write_text(loop.read_text().replace(step, f"Path('slow').exists() and {pause}; {step}"))
+        step, often = "numbers = self.method.step(self.done)", "LOG_EVERY = 20"
+        pause = f"time.sleep(float(Path('pace').read_text()) if self.done < {STEPS - 60} else 5)"  # it never ends early
+        text = loop.read_text()
+        assert step in text and often in text
+        slowed = text.replace(step, f"Path('pace').exists() and {pause}; {step}")
+        loop.write_text(slowed.replace(often, "LOG_EVERY = 2"))
+        self.pace(HELD)
+
+    def pace(self, seconds: float) -> None:
+        (self.folder / "pace.new").write_text(str(seconds))
+        (self.folder / "pace.new").rename(self.folder / "pace")
 
     def full_speed(self) -> None:
-        (self.folder / "slow").unlink()
+        (self.folder / "pace").unlink()
 
     def steps(self) -> list[int]:
         logs = self.folder.glob(f"smoke/runs/{NAME}/*/log.jsonl")
@@ -130,7 +151,9 @@ class Training(Site):
     def goes_on(self) -> None:
         """Until it has written more lines into its log."""
         before = len(self.steps())
-        self.until(lambda: len(self.steps()) > before + 1)
+        self.pace(0.05)
+        self.until(lambda: len(self.steps()) > before + 5)
+        self.pace(HELD)
 
     def meets_its_walltime(self, number: int) -> None:
         """The signal comes, it saves itself and waits in the queue under the same number."""
@@ -154,9 +177,11 @@ class Training(Site):
 
 
 @pytest.fixture(scope="module")
-def readme(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, subprocess.Popen[bytes]]]:
+def readme(
+    slurm: Cluster, forked: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Site, subprocess.Popen[bytes]]]:
     """The README's command in a fresh clone, beside the other tests: most of the time it waits."""
-    site = Site(cloned(tmp_path_factory.mktemp("clone")), slurm)
+    site = Site(cloned(tmp_path_factory.mktemp("clone")), slurm, forked)
     (site.folder / "bin").mkdir()
     dvc = site.folder / "bin/dvc"
     dvc.write_text("#!/bin/sh\ntouch dvc_was_called\nexit 1\n")
@@ -177,6 +202,7 @@ def test_a_training_survives(tmp_path: Path, slurm: Cluster) -> None:
     site.slow()
     first = site.submit(CHECKPOINT)
     site.goes_on()
+    before = site.steps()[-1]
     (job,) = site.submitted()
     slurm.ask("scancel", str(job))
     site.until(lambda: len(site.submitted()) == 2)
@@ -184,7 +210,7 @@ def test_a_training_survives(tmp_path: Path, slurm: Cluster) -> None:
     assert "saved itself at step" in site.output()  # the end of the job's own log
     second = site.submitted()[-1]
     site.goes_on()
-    assert min(site.steps()[-2:]) > 20  # not from the beginning
+    assert min(site.steps()[-2:]) > before  # not from the beginning
     site.meets_its_walltime(second)
     stops = [site.stopped_at()]
     assert first.poll() is None  # nothing that concerns Snakemake
@@ -223,8 +249,8 @@ def assert_undisturbed(site: Training, folder: Path) -> None:
     assert one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
 
 
-def test_an_impossible_request_is_refused(tmp_path: Path, slurm: Cluster) -> None:
-    site = Site(copied(tmp_path), slurm)
+def test_an_impossible_request_is_refused(tmp_path: Path, slurm: Cluster, forked: dict[str, str]) -> None:
+    site = Site(copied(tmp_path), slurm, forked)
     recipes = tmp_path / "params/recipes.yaml"
     asked, impossible = "gpus: 4, cpus: 32, mem_gb: 128", "gpus: 16, cpus: 32, mem_gb: 128"
     recipes.write_text(recipes.read_text().replace(asked, impossible))
@@ -245,16 +271,18 @@ def test_an_impossible_request_is_refused(tmp_path: Path, slurm: Cluster) -> Non
         (["--config", "walltime=5000"], "asks for 5000 minutes, and partition main allows 1440; set walltime=1440"),
     ],
 )
-def test_what_the_site_cannot_do_is_refused(tmp_path: Path, slurm: Cluster, options: list[str], message: str) -> None:
-    site = Site(copied(tmp_path), slurm)
+def test_what_the_site_cannot_do_is_refused(
+    tmp_path: Path, slurm: Cluster, forked: dict[str, str], options: list[str], message: str
+) -> None:
+    site = Site(copied(tmp_path), slurm, forked)
     assert site.end_of(site.submit("reports/tab_cifar10.tex", options=options)) == 1
     assert message in site.output() and "submitted" not in site.output()
     assert not (tmp_path / "data").exists()
 
 
-def test_without_a_controller_nothing_is_fetched(tmp_path: Path, slurm: Cluster) -> None:
+def test_without_a_controller_nothing_is_fetched(tmp_path: Path, slurm: Cluster, forked: dict[str, str]) -> None:
     """The commands of SLURM are here, and nothing answers them."""
-    site = Site(copied(tmp_path), slurm)
+    site = Site(copied(tmp_path), slurm, forked)
     with slurm.without_controller():
         assert site.end_of(site.submit("reports/tab_cifar10.tex")) == 1
     assert "SLURM does not answer (`sinfo` lists no partition)" in site.output() and "File " not in site.output()
@@ -301,17 +329,18 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
     assert clone.planned("reports/tab_cifar10.tex") == []
 
 
-def test_few_jobs_are_submitted(tmp_path: Path) -> None:
+def test_few_jobs_are_submitted(tmp_path: Path, forked: dict[str, str]) -> None:
     """By Snakemake's own plan of the smoke scale: a training for itself, what is measured of it as one."""
-    plan = run(copied(tmp_path), "snakemake", "--profile", "slurm", "-n", "smoke")
+    given = environment(copied(tmp_path)) | forked
+    plan = run(tmp_path, given["RTM_TEST_SNAKEMAKE"], "--profile", "slurm", "-n", "smoke", given=given)
     groups = Counter(re.findall(r"Group job ([a-z]+)", plan))
     trainings, parts = (len(re.findall(rule, plan, re.M)) for rule in ("^rule train:", "^    rule "))
     assert (trainings, groups, parts) == (40, {"measure": 40, "reference": 6}, 179)
 
 
-def test_a_trial_as_jobs(tmp_path: Path, slurm: Cluster) -> None:
+def test_a_trial_as_jobs(tmp_path: Path, slurm: Cluster, forked: dict[str, str]) -> None:
     """Its pictures are prepared here, and both trainings submitted; `rtm` then knows them as done."""
-    site = Site(with_pictures(copied(tmp_path)), slurm)
+    site = Site(with_pictures(copied(tmp_path)), slurm, forked)
     with chdir(tmp_path):
         source, choice = Path("pictures"), Choice("small", NUMBER, 32, Machine(2, 0), epochs=2)
         choice, _, sha256 = beginning.prepared(source, survey(source), choice)
@@ -337,9 +366,9 @@ def test_the_command_of_the_readme(readme: tuple[Site, subprocess.Popen[bytes]])
     assert not (site.folder / "dvc_was_called").exists()
 
 
-def test_the_doctor_is_a_job(tmp_path: Path, slurm: Cluster) -> None:
+def test_the_doctor_is_a_job(tmp_path: Path, slurm: Cluster, forked: dict[str, str]) -> None:
     """The node's GPUs are made up, so the CPU stands in; the answer is printed where snakemake was called."""
-    site = Site(copied(tmp_path), slurm)
+    site = Site(copied(tmp_path), slurm, forked)
     assert site.end_of(site.submit("doctor")) == 0
     answer = {line.split()[1]: line for line in site.output().splitlines() if line.startswith(("yes ", "no  "))}
     assert list(answer) == ["driver", "cpu", "toolkit", "compile", "gloo", "training"]

@@ -23,6 +23,15 @@ if read number seconds 2>/dev/null < {folder}/freeze; then
 fi
 exec {real} "$@\"
 """
+# A signal that finds Snakemake's scheduler at work locks it up. Where control groups hold the processes of a job, SLURM
+# ends them with it; here it loses those whose parent has ended.
+EPILOG = """\
+#!/bin/sh
+for folder in $(grep -lsz "^SLURM_JOB_ID=$SLURM_JOB_ID$" /proc/[0-9]*/environ | xargs -n 1 dirname); do
+    grep -qsz ^SLURM_SCRIPT_CONTEXT= $folder/environ || kill -9 ${folder#/proc/} 2>/dev/null
+done
+exit 0
+"""
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 SEARCHED = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 GPUS = 8
@@ -42,6 +51,7 @@ SlurmctldPidFile={folder}/slurmctld.id
 SlurmdPidFile={folder}/slurmd.id
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.log
+Epilog={folder}/bin/epilog
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 AccountingStorageType=accounting_storage/none
@@ -166,15 +176,19 @@ def _configured(folder: Path) -> dict[str, str]:
     (folder / "gres.conf").write_text(gpus)
     values = {"folder": folder, "host": host, "user": user, "controller": controller, "daemon": daemon, "gpus": GPUS}
     (folder / "slurm.conf").write_text(SETTINGS.format(**values))
+    _write_program(folder / "bin/epilog", EPILOG)
     lines = dict.fromkeys(("srun", "scontrol"), 'exec {real} "$@"')
     lines["squeue"] = '{real} "$@" || {{ echo "$@" >> {folder}/unanswered; exit 1; }}'
     lines["sbatch"] = SBATCH
     for name, line in lines.items():  # the step inside a job is started without SLURM_CONF
-        program = folder / "bin" / name
         call = line.format(real=shutil.which(name, path=SEARCHED), folder=folder)
-        program.write_text(f"#!/bin/sh\nexport SLURM_CONF={folder}/slurm.conf\n{call}\n")
-        program.chmod(0o755)
+        _write_program(folder / "bin" / name, f"#!/bin/sh\nexport SLURM_CONF={folder}/slurm.conf\n{call}\n")
     return {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf", "PATH": f"{folder}/bin:{SEARCHED}"}
+
+
+def _write_program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
