@@ -1,6 +1,7 @@
 """The order of the tests on several cores, and no process left behind by any of them."""
 
 import compileall
+import gc
 import os
 import py_compile
 from collections import defaultdict
@@ -14,6 +15,7 @@ from support.processes import none_left
 
 # Some virtual machines name AMX and do not have it: a product in bfloat16 is an illegal instruction there.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+gc.set_threshold(50_000, 50, 50)  # thousands of collections would look at the modules of torch
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         slow = item.get_closest_marker("slow")
         seconds[item.path] += slow.kwargs["seconds"] if slow else 0.1  # its share of what the file takes
     items.sort(key=lambda item: -seconds[item.path])
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

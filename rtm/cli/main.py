@@ -5,6 +5,7 @@ Heavy modules are imported inside the verbs, so that `rtm --help`, tables and fi
 
 import argparse
 import errno
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from rtm.cli.runs import runs
 from rtm.cli.showing import doctor, figure, pdf, plan, print_schema, report, status, table
 from rtm.cli.store import add_options as add_store
 from rtm.cli.store import store
-from rtm.core.errors import UserError, printable
+from rtm.core.errors import UserError, fail, printable
 from rtm.trial.recipe import RESOLUTIONS
 
 EXTRAS = {  # modules that only some verbs import
@@ -197,6 +198,7 @@ def _parsed() -> Arguments:
 
 
 def main() -> None:
+    gc.set_threshold(20_000, 50, 50)  # torch's modules are half a million objects, and no garbage
     go_to_root()
     arguments = _parsed()
     # snakemake, dvc and the `rtm` of rules are found beside this Python, even if its environment is not activated
@@ -204,21 +206,15 @@ def main() -> None:
     try:
         arguments.call(arguments)
     except UserError as error:
-        print(f"rtm: {error}", file=sys.stderr)
-        sys.exit(1)
+        fail(error)
     except ModuleNotFoundError as error:
         if not error.name or error.name.split(".")[0] not in EXTRAS:
             raise
-        print(f"rtm: {error.name} is not installed; {install(EXTRAS[error.name.split('.')[0]])}.", file=sys.stderr)
-        sys.exit(1)
+        fail(f"{error.name} is not installed; {install(EXTRAS[error.name.split('.')[0]])}.")
     except RuntimeError as error:
         if TORCH_FILES not in str(error):
             raise
-        print(
-            f"rtm: torch could not write a whole file; free some space in {Path.cwd()}, and run this again.",
-            file=sys.stderr,
-        )
-        sys.exit(1)
+        fail(f"torch could not write a whole file; free some space in {Path.cwd()}, and run this again.")
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # `rtm ... | head`
@@ -228,8 +224,9 @@ def main() -> None:
         if error.errno not in FAULTS:
             raise
         place = printable(error.filename or Path.cwd())
-        print(f"rtm: {place}: {error.strerror}; {FAULTS[error.errno]}, and run this again.", file=sys.stderr)
-        sys.exit(1)
+        fail(f"{place}: {error.strerror}; {FAULTS[error.errno]}, and run this again.")
+    finally:
+        gc.freeze()  # the interpreter's last collections find nothing but modules
 
 
 if __name__ == "__main__":

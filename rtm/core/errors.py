@@ -1,8 +1,17 @@
 """The one exception for problems that a user can fix. Every other exception is a bug and keeps its traceback."""
 
+import sys
+from typing import NoReturn
+
 
 class UserError(Exception):
     """A mistake or a missing file. The message is one sentence that says what to do."""
+
+
+def fail(message: object) -> NoReturn:
+    """End the command as after a mistake."""
+    print(f"rtm: {message}", file=sys.stderr)
+    sys.exit(1)
 
 
 def printable(text: object) -> str:

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def client(environment: dict[str, str], slurm: Cluster) -> dict[str, str]:
 class Site:
     """A folder with the workflow, from which jobs are submitted."""
 
-    def __init__(self, folder: Path, slurm: Cluster, forked: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, slurm: Cluster, forked: dict[str, str] | None = None) -> None:
         self.folder, self.slurm = folder, slurm
         self.environment = client(environment(folder), slurm) | (forked or {})
 
