@@ -1,11 +1,14 @@
 """Every kind of recipe takes its real steps at full size on a pretended GPU."""
 
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 from support import PARAMS
-from support.rehearsals import apart, compiled_kernels, memory_of_steps, small
+from support.rehearsals import compiled_kernels, memory_of_steps, pretending, result, small
 from torch.profiler import ProfilerActivity, profile
 
 from rtm.config import Experiment, load
@@ -33,7 +36,15 @@ UNIFORM = ("methods/stylegan2/augment.py", "models/drawing.py")  # a few numbers
 
 
 @pytest.fixture(scope="module")
-def plans() -> dict[str, Plan]:
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessPoolExecutor]:
+    """One process for all that is rehearsed here, by the planner too."""
+    with pretending(tmp_path_factory.mktemp("driver")) as started, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("rtm.plan.plan.ProcessPoolExecutor", lambda *_: nullcontext(started))
+        yield started
+
+
+@pytest.fixture(scope="module")
+def plans(pool: ProcessPoolExecutor) -> dict[str, Plan]:
     planned = Planner(load("paper", PARAMS)).plans(KINDS)
     return {plan.experiment.name: plan for plan in planned}
 
@@ -91,8 +102,8 @@ SMALL = ("cifar10_imle_rtm", "obama_imle_attention", "cifar10_stylegan2_ada_mlp"
 
 
 @pytest.fixture(scope="module")
-def rises(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    found = apart(tmp_path_factory.mktemp("memory"), memory_of_steps, [small(name) for name in SMALL])
+def rises(pool: ProcessPoolExecutor) -> dict[str, int]:
+    found = result(pool, memory_of_steps, [small(name) for name in SMALL])
     return dict(zip(SMALL, found, strict=True))
 
 
@@ -104,17 +115,15 @@ def test_memory_is_that_of_a_real_step(name: str, rises: dict[str, int], tmp_pat
 
 @pytest.mark.slow(seconds=55)
 @pytest.mark.parametrize("name", ["cifar10_imle_rtm", "celebahq_imle_mlp"])
-def test_compiled_kernels_are_valid_on_an_h100(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_kernels_are_valid_on_an_h100(name: str, pool: ProcessPoolExecutor) -> None:
     """At full width and resolution, a block of the first two stages and of the last: others have such kernels too."""
     from dataclasses import replace
 
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
     experiment = load("paper", PARAMS).experiments[name]
     assert isinstance(experiment.decoder, DecoderConfig) and experiment.recipe.training.compile
     first, second, *_, last = experiment.decoder.blocks
     decoder = experiment.decoder.model_copy(update={"blocks": {first: 1, second: 1, last: 1}})
-    names = apart(tmp_path, compiled_kernels, replace(experiment, decoder=decoder), 4)
+    names = result(pool, compiled_kernels, replace(experiment, decoder=decoder), 4)
     fused = " ".join(names)
     assert len(names) > 50 and "layer_norm" in fused and "backward" in fused
 

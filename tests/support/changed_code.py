@@ -6,7 +6,18 @@ from collections.abc import Iterable
 
 from rtm.lineage.definitions import reached
 from rtm.lineage.fingerprint import Code, Key
-from rtm.lineage.module import Module, parse
+from rtm.lineage.module import ON_IMPORT, Module, parse
+
+
+class Changed(Code):
+    """A code with another module, which is forgotten with it."""
+
+    def __init__(self, code: Code, name: str, text: str, module: Module) -> None:
+        vars(self).update(vars(code))  # the names of modules too, which take longer to find than the rest
+        self.sources, self._without, self._other = {**code.sources, name: text}, {}, {name: module}
+
+    def _module(self, module: str) -> Module:
+        return self._other.get(module) or super()._module(module)
 
 
 class Variants:
@@ -24,16 +35,22 @@ class Variants:
                     users[use].append(key)
 
     def of(self, module: str, text: str) -> Code:
-        assert _names(parse(text)) == _names(self.code._module(module)), f"{module} has other names than before"
-        changed = self._of(self.code, module, text)
-        changed._without = {names: self._of(one, module, text) for names, one in self.code._without.items()}
+        before, after = self.code._module(module), parse.__wrapped__(text)
+        assert _names(after) == _names(before), f"{module} has other names than before"
+        old, new = _said(before, self.code.sources[module]), _said(after, text)
+        other = {name for name in old if old[name] != new[name]}
+        after.pieces |= {name: piece for name, piece in before.pieces.items() if name not in other}
+        keys = [(module, name) for name in other]
+        changed = self._of(self.code, Changed(self.code, module, text, after), keys)
+        changed._without = {
+            names: self._of(one, Changed(one, module, text, after), keys) for names, one in self.code._without.items()
+        }
         return changed
 
-    def _of(self, one: Code, module: str, text: str) -> Code:
-        changed = Code({**one.sources, module: text}, one.files, one.left_out)
-        changed._found, changed._registered, changed._unselected = one._found, one._registered, one._unselected
-        changed._nodes = {key: node for key, node in one._nodes.items() if key[0] != module}
-        other = [key for key, node in one._nodes.items() if key[0] == module and changed._node(key) != node]
+    def _of(self, one: Code, changed: Code, keys: Iterable[Key]) -> Code:
+        said = {key: one._nodes[key] for key in keys if key in one._nodes}
+        changed._nodes = {key: node for key, node in one._nodes.items() if key not in said}
+        other = [key for key, node in said.items() if changed._node(key) != node]
         seen_by = reached(other, lambda key: self._users[one][key])
         changed._ids = {key: value for key, value in one._ids.items() if key not in seen_by}
         return changed
@@ -43,10 +60,20 @@ def _names(module: Module) -> tuple[object, ...]:
     return module.statements.keys(), module.imports, dict(module.decorated()), bool(module.always)
 
 
+def _said(module: Module, text: str) -> dict[str, list[list[str]]]:
+    """The lines of each definition, and of what runs on import: the same lines have the same content."""
+    lines, named = text.splitlines(), {**module.statements, ON_IMPORT: module.always}
+    return {name: [lines[first(each) - 1 : each.end_lineno] for each in found] for name, found in named.items()}
+
+
+def first(statement: ast.stmt) -> int:
+    """The line on which it begins, or its decorators do."""
+    return min(each.lineno for each in (statement, *getattr(statement, "decorator_list", [])))
+
+
 def written(text: str, statement: ast.stmt) -> str:
     """A module's text with a statement of its top, parsed from it and changed since, in the place of the old one."""
-    first = min(each.lineno for each in (statement, *getattr(statement, "decorator_list", [])))
     lines = text.splitlines()
     assert statement.end_lineno is not None
-    lines[first - 1 : statement.end_lineno] = [ast.unparse(ast.fix_missing_locations(statement))]
+    lines[first(statement) - 1 : statement.end_lineno] = [ast.unparse(ast.fix_missing_locations(statement))]
     return "\n".join(lines)

@@ -2,8 +2,9 @@
 
 import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,20 +17,38 @@ from rtm.plan.driver import preloaded
 T = TypeVar("T")
 
 
-def apart(folder: Path, call: Callable[..., T], *given: Any) -> T:
-    """The result of a function of this module, from a process of its own."""
-    with preloaded(folder), ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_alone, call, *given).result()
+@contextmanager
+def pretending(folder: Path) -> Iterator[ProcessPoolExecutor]:
+    """A process with a pretended GPU for many calls: to start it and torch takes as long as a rehearsal."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (folder,)) as pool:
+        with preloaded(folder):
+            pool.submit(int).result()  # it starts with the first call
+        yield pool
 
 
-def _alone(call: Callable[..., T], *given: Any) -> T:
+def _begin(folder: Path) -> None:
     import warnings
 
     import torch
 
     os.environ.pop("LD_PRELOAD", None)
+    os.environ |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+
+
+def result(pool: ProcessPoolExecutor, call: Callable[..., T], *given: Any) -> T:
+    """Of a function of this module, called there."""
+    return pool.submit(_told, call, *given).result()
+
+
+def apart(folder: Path, call: Callable[..., T], *given: Any) -> T:
+    """The result of a function of this module, from a process of its own."""
+    with pretending(folder) as pool:
+        return result(pool, call, *given)
+
+
+def _told(call: Callable[..., T], *given: Any) -> T:
     try:
         return call(*given)
     except Exception as error:  # some of torch's cannot be sent to another process

@@ -49,8 +49,9 @@ def compiling() -> Iterator[list[str]]:
 
     def kernel(_: AsyncCompile, name: str, source: str, device_str: str = "cuda") -> Any:
         made = getattr(PyCodeCache.load(source), name)
-        made.configs = made.configs[:1]  # of the block sizes that a GPU would choose from, one
-        made.precompile(warm_cache_only=True)
+        if made.configs:  # a kernel of the same text was compiled before, and has none left
+            made.configs = made.configs[:1]  # of the block sizes that a GPU would choose from, one
+            made.precompile(warm_cache_only=True)
         names.append(name)
         return made
 
