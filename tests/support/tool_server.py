@@ -20,22 +20,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 PLACE = "RTM_TEST_TOOLS"  # the server's socket; without it, a tool starts as usual
 SIZE = struct.Struct("=q")
 PROGRAMS = {"snakemake": "snakemake.cli", "dvc": "dvc.cli", "rtm": "support.standin"}  # where their `main` is
 # what every call of theirs imports; no pygit2, which asks once for the home of whoever imports it
-PRELOADED = (
-    *("snakemake.cli", "dvc.cli.parser", "dvc.repo", "dvc.repo.index", "dvc.lock", "dvc.rwlock", "dvc.scm"),
-    *("dvc.repo.plots", "dvc.utils.strictyaml", "ruamel.yaml", "dulwich.repo", "pydantic", "yaml", "rich.live"),
-    *("smart_open", "snakemake.storage", "snakemake.assets", "PIL.Image", "rich.progress", "safetensors", "pyparsing"),
-    *("dvc.repo.stage", "dvc.repo.params", "dvc.repo.metrics", "dvc.repo.datasets", "dvc.repo.artifacts", "dvc._debug"),
-    *("dvc.repo.open_repo", "dvc.cachemgr", "dvc.data_cloud", "dvc_data.hashfile.db.local", "dvc_data.hashfile.status"),
-    *("dulwich.worktree", "dulwich.ignore", "dulwich.index", "networkx", "configobj", "platformdirs.unix"),
-    *("fsspec.implementations.memory", "dvc_data.index.fetch", "dvc_data.index.collect", "dvc_data.index.checkout"),
-    *("dvc_data.index.push", "dvc_data.hashfile.db.index", "dvc.repo.trie", "dvc.repo.graph", "dvc.repo.brancher"),
-)
+PRELOADED = {
+    "snakemake": (
+        *("snakemake.cli", "snakemake.storage", "snakemake.assets", "smart_open", "PIL.Image", "pydantic", "yaml"),
+        *("rich.live", "rich.progress", "safetensors"),
+    ),
+    "dvc": (
+        *("dvc.cli.parser", "dvc.repo", "dvc.repo.index", "dvc.lock", "dvc.rwlock", "dvc.scm", "dvc.repo.plots"),
+        *("dvc.utils.strictyaml", "dvc.repo.stage", "dvc.repo.params", "dvc.repo.metrics", "dvc.repo.datasets"),
+        *("dvc.repo.artifacts", "dvc._debug", "dvc.repo.open_repo", "dvc.cachemgr", "dvc.data_cloud"),
+        *("dvc.repo.trie", "dvc.repo.graph", "dvc.repo.brancher", "dvc_data.hashfile.db.local"),
+        *("dvc_data.hashfile.status", "dvc_data.hashfile.db.index", "dvc_data.index.fetch", "dvc_data.index.push"),
+        *("dvc_data.index.collect", "dvc_data.index.checkout", "dulwich.repo", "dulwich.worktree", "dulwich.ignore"),
+        *("dulwich.index", "ruamel.yaml", "configobj", "platformdirs.unix", "pyparsing", "networkx"),
+        "fsspec.implementations.memory",
+    ),
+}
+PARSERS = {"snakemake": "get_argument_parser", "dvc": "parser.get_main_parser"}  # they look for plugins
 CODE = ("rtm.cli.lineage", "rtm.lineage.store", "rtm.pipeline.dvc", "rtm.pipeline.snakemake")  # what most calls import
 INSTALLED = sys.path[1:]  # without this file's folder
 KEPT = 3  # versions of `rtm` that are ready at once
@@ -87,13 +95,13 @@ def write_client(path: Path, *real: str) -> None:
 
 
 @contextmanager
-def tools() -> Iterator[None]:
-    """A server for all clients that are started within."""
+def tools(*programs: str) -> Iterator[None]:
+    """A server for all clients that are started within; of these programs alone it starts faster."""
     from support.waiting import wait_for
 
     with tempfile.TemporaryDirectory(prefix="tools-") as folder:
         path = Path(folder) / "socket"
-        server = subprocess.Popen([sys.executable, __file__, str(path)], stdin=subprocess.DEVNULL)
+        server = subprocess.Popen([sys.executable, __file__, str(path), *programs], stdin=subprocess.DEVNULL)
         try:
             wait_for(lambda: path.exists() or server.poll() is not None, lambda: None)
             os.environ[PLACE] = str(path)
@@ -104,12 +112,11 @@ def tools() -> Iterator[None]:
             server.wait()
 
 
-def serve(path: str) -> None:
-    for module in PRELOADED:
-        import_module(module)
-    for parser in ("snakemake.cli:get_argument_parser", "dvc.cli.parser:get_main_parser"):  # they look for plugins
-        module, name = parser.split(":")
-        getattr(import_module(module), name)()
+def serve(path: str, *programs: str) -> None:
+    for program in programs or PRELOADED:
+        for module in PRELOADED[program]:
+            import_module(module)
+        attrgetter(PARSERS[program])(import_module(PROGRAMS[program]))()
     imported = {name.split(".")[0] for name in sys.modules}
     assert not imported & {"rtm", "pygit2"} and threading.active_count() == 1  # a fork has one thread
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
@@ -219,4 +226,4 @@ def _called(main: Callable[..., int | None], asked: Asked) -> int:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(*sys.argv[1:])
