@@ -1,12 +1,13 @@
 """`rtm fetch` of a dataset, `rtm data`, and DVC's side of it, as a user meets them."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from support import ROOT
+from support import ROOT, tool_server
 from support.archives import flat, write_folder, write_zip
 from support.standin import Repository
 
@@ -151,11 +152,19 @@ def test_what_is_asked_for_by_name_must_be_here(config: Config, capsys: pytest.C
     ]
 
 
+@pytest.fixture
+def warm_dvc() -> Iterator[None]:
+    with tool_server.tools("dvc"):
+        yield
+
+
 @pytest.mark.slow(seconds=6)
+@pytest.mark.usefixtures("warm_dvc")
 def test_dvc_keeps_what_is_absent_here_and_pulls_one(tmp_path: Path) -> None:
     """Two machines with different datasets, and a store between them."""
     first = Repository(tmp_path / "first")
-    first.folder.mkdir()
+    (first.folder / "bin").mkdir(parents=True)
+    tool_server.write_client(first.folder / "bin/dvc")
     first.run("git", "init", "-q")
     first.run("dvc", "init", "-q")
     first.run("dvc", "remote", "add", "-q", "-d", "store", str(tmp_path / "store"))

@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,6 @@ from support.workspace import copied, environment
 
 from rtm.cli import doctor
 from rtm.cli import main as cli
-from rtm.cli.forkserver import running
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
 
@@ -41,19 +42,27 @@ VERBS = [
 ]
 
 
-WARM: dict[str, str] = {}  # the environment of `rtm`
+@dataclass(frozen=True)
+class Answer:
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _warm() -> Iterator[None]:
-    """Fifty calls with one slow start; tests/cli/test_forkserver.py shows that they answer as a cold process does."""
-    with running(environment(ROOT), ROOT) as given:
-        WARM.update(given)
-        yield
-
-
-def rtm(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["rtm", *words], cwd=cwd, env=WARM, capture_output=True, text=True)
+def rtm(*words: str, cwd: Path = ROOT) -> Answer:
+    """What `rtm` does once it has started, without fifty starts; tests/cli/test_forkserver.py has the real command."""
+    out, err = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        patch.setattr(sys, "argv", ["rtm", *words])
+        for name, value in environment(ROOT).items():
+            patch.setenv(name, value)
+        try:
+            cli.main()
+        except SystemExit as end:
+            assert isinstance(end.code, int)
+            return Answer(end.code, out.getvalue(), err.getvalue())
+    return Answer(0, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -195,10 +204,10 @@ import os, sys
 from importlib import import_module
 from pathlib import Path
 
-folder, *modules = sys.argv[1:]
-for module in modules:
-    if module == "torch":
-        import torch
+folder, *words = sys.argv[1:]
+for module, shared in (word.split(":") for word in words):
+    if shared:
+        import_module(module)
     elif os.fork():
         assert os.wait()[1] == 0, module
     else:
@@ -210,11 +219,15 @@ for module in modules:
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """What each module loads, in a process of its own; those that may load torch start with it, as it takes long."""
+    """What each module loads, in a process of its own. Each may start with what takes long and it need not avoid, which
+    counts as its own: the more it starts with, the more it is asked to avoid."""
     folder = tmp_path_factory.mktemp("imported")
-    without = [module for module, forbidden in LAYERS if "torch" in forbidden]
+    light = [module for module, forbidden in LAYERS if "pandas" in forbidden or module == "rtm"]
+    without = [module for module, forbidden in LAYERS if "torch" in forbidden and module not in light]
     others = [module for module, forbidden in LAYERS if "torch" not in forbidden]
-    subprocess.run([sys.executable, "-c", IMPORTING, folder, *without, "torch", *others], check=True)
+    order = [*light, "pandas:", "matplotlib.figure:", "rtm.config:", *without, "torch:", "scipy.stats:", *others]
+    words = [f"{name}shared" if name.endswith(":") else f"{name}:" for name in order]
+    subprocess.run([sys.executable, "-c", IMPORTING, folder, *words], check=True)
     return {module: set((folder / module).read_text().split()) for module, _ in LAYERS}
 
 

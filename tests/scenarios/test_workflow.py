@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support import ROOT
+from support import ROOT, tool_server
 from support.standin import Repository, write
 
 from rtm.core.files import unprotect, write_text
@@ -372,6 +372,8 @@ def test_one_dataset_of_several(tmp_path: Path) -> None:
     """Each is pulled and recorded alone; a fetch puts new files in the place of DVC's links, never through them."""
     here = Repository(tmp_path / "here")
     write(here.folder / ".dvc/config", (ROOT / ".dvc/config").read_text())
+    (here.folder / "bin").mkdir()
+    tool_server.write_client(here.folder / "bin/dvc")
     here.run("git", "init", "-q", "-b", "main")
     for name in ("cifar10", "digits", "obama"):
         write(here.folder / f"data/{name}/images.npy", name)
