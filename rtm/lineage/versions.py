@@ -1,6 +1,7 @@
 """Which packages a stage's code really used, with their versions: part of the provenance of its results."""
 
 import ast
+import gc
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -22,6 +23,7 @@ DISTRIBUTIONS = {
 
 def preload() -> None:
     """Before a server forks: what is loaded now proves nothing of a stage, and no stage need read its imports again."""
+    gc.freeze()  # a collection in a fork would copy all of it
     PRELOADED.update(sys.modules)
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "rtm" and module.__file__:
