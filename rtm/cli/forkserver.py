@@ -82,17 +82,17 @@ def _receive(connection: socket.socket) -> int | None:
 
 def serve(path: str, run: Callable[[], None]) -> None:
     """Answer calls at a socket: for each call a worker takes the caller's place and calls `run`."""
-    from rtm.config import load
     from rtm.core.errors import UserError
     from rtm.lineage.fingerprint import present
     from rtm.lineage.versions import preload
+    from rtm.pipeline.graph import every_job
 
     imported = _times()
     for module in MODULES:
         import_module(module)
     present().root(sorted(present().sources))  # code and params/ are parsed here, not in every worker
     with suppress(UserError):  # of a mistake in params/ the caller will hear
-        load()
+        every_job()
     preload()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a Ctrl-C the workers end themselves, and then its owner ends it

@@ -23,11 +23,13 @@ DISTRIBUTIONS = {
 
 def preload() -> None:
     """Before a server forks: what is loaded now proves nothing of a stage, and no stage need read its imports again."""
-    gc.freeze()  # a collection in a fork would copy all of it
     PRELOADED.update(sys.modules)
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "rtm" and module.__file__:
             _imports(module.__file__)
+    for name in {each for names in DISTRIBUTIONS.values() for each in names}:
+        _version(name)
+    gc.freeze()  # a collection in a fork would copy all of it
 
 
 def loaded_versions(*entries: str) -> dict[str, str]:
@@ -37,6 +39,7 @@ def loaded_versions(*entries: str) -> dict[str, str]:
     return dict(sorted((name, found) for name in distributions if (found := _version(name))))
 
 
+@cache
 def _version(distribution: str) -> str | None:
     try:
         return version(distribution)
