@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 from support import PARAMS
-from support.trials import with_pictures
+from support.trials import with_pictures, with_thin_networks
 from support.waiting import tail, wait_for, wait_for_end
 from support.workspace import copied, environment, run
 
@@ -25,7 +25,7 @@ WORDS = ("rtm", "try", "pictures", "--name", "small", "--pictures")
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = with_pictures(copied(tmp_path_factory.mktemp("try")))
+    folder = with_thin_networks(with_pictures(copied(tmp_path_factory.mktemp("try"))))
     (folder / "pictures/broken.jpg").write_bytes(b"x")
     yield folder
     shutil.rmtree(folder)

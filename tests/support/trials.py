@@ -26,3 +26,12 @@ def with_pictures(folder: Path) -> Path:
     for number in range(NUMBER):
         Image.fromarray(noise(40, 40, 3, seed=number)).save(folder / f"pictures/{number}.png")
     return folder
+
+
+def with_thin_networks(folder: Path) -> Path:
+    """Trials of this copy train networks of 8 channels: no test looks at how good they are."""
+    path = folder / "rtm/trial/recipe.py"
+    width = "width = 256 if choice.machine.gpus else 128"
+    assert width in path.read_text()
+    path.write_text(path.read_text().replace(width, "width = 8"))
+    return folder
