@@ -9,9 +9,7 @@ import os
 import signal
 import socket
 import struct
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,11 +20,12 @@ from typing import Any
 
 SERVE = "--forkserver"  # internal, not for users
 PACKAGE = Path(__file__).parents[1]
-# the imports of the verbs; an optimiser imports torch._dynamo
+# the imports of the verbs; an optimiser imports torch._dynamo, a figure fontTools, and sklearn's digits most of sklearn
 MODULES = (
     *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
     *("rtm.metrics.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
     *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.page.html", "torch._dynamo"),
+    *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf", "requests", "sklearn.preprocessing"),
 )
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork loses threads
 SIZE = struct.Struct("!q")
@@ -36,6 +35,9 @@ START = 60.0  # seconds that imports may take
 @contextmanager
 def running(environment: Mapping[str, str], folder: Path | None = None) -> Iterator[dict[str, str]]:
     """Start a server, yield the environment in which `rtm` uses it, and end it after the block."""
+    import subprocess  # not for `hand_over`, which every job waits for
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="rtm-forkserver-") as place:
         path = f"{place}/socket"
         command = [sys.executable, "-m", "rtm", SERVE, path]
@@ -55,8 +57,7 @@ def hand_over(path: str) -> int | None:
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(path)
-            asked = {"words": sys.argv, "folder": str(Path.cwd()), "environment": dict(os.environ)}
-            message = json.dumps(asked).encode()
+            message = json.dumps({"words": sys.argv, "folder": str(Path.cwd()), "environment": {**os.environ}}).encode()
             socket.send_fds(connection, [SIZE.pack(len(message))], [0, 1, 2])
             connection.sendall(message)
             worker = _receive(connection)
@@ -71,8 +72,7 @@ def hand_over(path: str) -> int | None:
 
         for number in (signal.SIGTERM, signal.SIGURG):
             signal.signal(number, forward)
-        code = _receive(connection)
-        return 1 if code is None else code  # a killed worker sends nothing
+        return 1 if (code := _receive(connection)) is None else code  # a killed worker sends nothing
 
 
 def _receive(connection: socket.socket) -> int | None:
@@ -82,17 +82,17 @@ def _receive(connection: socket.socket) -> int | None:
 
 def serve(path: str, run: Callable[[], None]) -> None:
     """Answer calls at a socket: for each call a worker takes the caller's place and calls `run`."""
-    from rtm.config import load
     from rtm.core.errors import UserError
     from rtm.lineage.fingerprint import present
     from rtm.lineage.versions import preload
+    from rtm.pipeline.graph import every_job
 
     imported = _times()
     for module in MODULES:
         import_module(module)
     present().root(sorted(present().sources))  # code and params/ are parsed here, not in every worker
     with suppress(UserError):  # of a mistake in params/ the caller will hear
-        load()
+        every_job()
     preload()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a Ctrl-C the workers end themselves, and then its owner ends it

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -144,7 +145,7 @@ class Experiment:
         return self.recipe.training.total_steps(self.dataset.count)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Config:
     scale_name: str
     scale: Scale
@@ -217,7 +218,15 @@ def load(scale: str = "paper", folder: Path | str = PARAMS, variant: Variant | N
     if variant:
         load(scale, folder).experiment(variant.experiment)  # whatever is wrong without the changes
         raw = variant.applied(raw, section)
-    params = _validated(raw | {"scales": _named(raw["scales"])}, files)
+    # by way of JSON, where strict types still accept a list for a tuple
+    text, named = json.dumps(raw | {"scales": _named(raw["scales"])}), variant and (variant.experiment, variant.name)
+    return _loaded(scale, text, tuple(files.items()), named)
+
+
+@lru_cache(16)  # for commands that load several scales again and again, and for a server's workers
+def _loaded(scale: str, text: str, places: tuple[tuple[str, Path], ...], variant: tuple[str, str] | None) -> Config:
+    files = dict(places)
+    params = _validated(text, files)
     chosen = params.scales[_name(scale)]
 
     def resolved(section: str) -> dict[str, Experiment]:
@@ -227,7 +236,7 @@ def load(scale: str = "paper", folder: Path | str = PARAMS, variant: Variant | N
 
     experiments = resolved(chosen.experiments)
     if variant:
-        return _of_variant(scale, params, experiments[variant.experiment], variant.name)
+        return _of_variant(scale, params, experiments[variant[0]], variant[1])
     planned = resolved("planned")
     if twice := sorted(planned.keys() & {*params.experiments, *params.demo, *params.desk}):
         raise UserError(f"{files['planned']}: {', '.join(twice)} is an experiment; choose another name.")
@@ -321,10 +330,9 @@ def _merged(old: Any, new: Any) -> Any:
     return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
 
 
-def _validated(raw: Raw, files: Mapping[str, Path]) -> Params:
+def _validated(text: str, files: Mapping[str, Path]) -> Params:
     try:
-        # by way of JSON, where strict types still accept a list for a tuple
-        return Params.model_validate_json(json.dumps(raw))
+        return Params.model_validate_json(text)
     except ValidationError as error:
         raise UserError(_message(error, files)) from None
 

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,7 +47,7 @@ class Subject:
     protocol: str | None = None
     seed: int | None = None
 
-    @property
+    @cached_property
     def name(self) -> str:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         parts = [f"seed{value}" if key == "seed" else str(value) for key, value in values.items() if value is not None]
@@ -72,7 +73,7 @@ class Job:
     def name(self) -> str:
         return self.subject.name
 
-    @property
+    @cached_property
     def id(self) -> str:
         return f"{self.root}{self.stage}/{self.name}"
 

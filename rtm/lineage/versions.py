@@ -1,6 +1,7 @@
 """Which packages a stage's code really used, with their versions: part of the provenance of its results."""
 
 import ast
+import gc
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -26,6 +27,9 @@ def preload() -> None:
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "rtm" and module.__file__:
             _imports(module.__file__)
+    for name in {each for names in DISTRIBUTIONS.values() for each in names}:
+        _version(name)
+    gc.freeze()  # a collection in a fork would copy all of it
 
 
 def loaded_versions(*entries: str) -> dict[str, str]:
@@ -35,6 +39,7 @@ def loaded_versions(*entries: str) -> dict[str, str]:
     return dict(sorted((name, found) for name in distributions if (found := _version(name))))
 
 
+@cache
 def _version(distribution: str) -> str | None:
     try:
         return version(distribution)

@@ -5,6 +5,7 @@ Snakemake's rules, DVC's stages, the command line and `rtm.lineage.receipts` all
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args
 
@@ -37,6 +38,14 @@ UNREAD_BY_TRAINING = {"save_every", "grid_every", "loggers"}
 
 def jobs(config: Config) -> dict[str, Job]:
     """The jobs of a scale by "<stage>/<name>"."""
+    own = any(is_own(dataset.kind) for dataset in config.params.datasets.values())
+    if own or any(experiment.outside for experiment in config.experiments.values()):
+        return _Builder(config).graph  # their files may have changed
+    return dict(_known(config))
+
+
+@lru_cache(16)
+def _known(config: Config) -> dict[str, Job]:
     return _Builder(config).graph
 
 

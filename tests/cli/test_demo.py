@@ -17,6 +17,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         ("demo", "seeds: [0, 1, 2]", "seeds: [0, 1]"),
         ("recipes", "epochs: 150\n", "epochs: 2\n"),
         ("recipes", "latency_passes: 40, latency_warmup: 5", "latency_passes: 3, latency_warmup: 1"),
+        (
+            "recipes",
+            "looks: 10, extractor: digit_classifier, samples: 300",
+            "looks: 2, extractor: digit_classifier, samples: 64",
+        ),
+        ("recipes", "samples: 1497, batch: 512", "samples: 300, batch: 512"),
+        ("protocols", "samples: {digits300: 1497", "samples: {digits300: 300"),
     ):
         path = folder / f"params/{name}.yaml"
         assert old in path.read_text()

@@ -5,27 +5,28 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from rich.console import Console
 from support import PARAMS
-from support.trials import with_pictures
+from support.trials import with_light_trainings, with_pictures
 from support.waiting import tail, wait_for, wait_for_end
 from support.workspace import copied, environment, run
 
 from rtm.cli import trying
+from rtm.cli.main import main
 from rtm.core.errors import UserError
 
-slow = pytest.mark.slow(seconds=45)
+slow = pytest.mark.slow(seconds=16)  # five tests share it
 WORDS = ("rtm", "try", "pictures", "--name", "small", "--pictures")
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = with_pictures(copied(tmp_path_factory.mktemp("try")))
+    folder = with_light_trainings(with_pictures(copied(tmp_path_factory.mktemp("try"))))
     (folder / "pictures/broken.jpg").write_bytes(b"x")
     yield folder
     shutil.rmtree(folder)
@@ -93,23 +94,39 @@ def test_it_goes_on_and_ends_with_pictures(workspace: Path, finished: str) -> No
     assert log.count('"step": 1,') == 1  # the first step was not repeated
 
 
-@slow
-def test_it_is_an_experiment_like_any_other(workspace: Path, finished: str) -> None:
-    assert "2 done" in run(workspace, "rtm", "status", "--scale", "try/small")
-    assert "fresh" in run(workspace, "rtm", "lineage", "why", "try/small/train/small_rtm")
-    assert run(workspace, "rtm", "report", "--scale", "try/small").strip() == "try/small/reports/index.html"
+@pytest.fixture
+def here(workspace: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a command prints in the workspace; in this process, which has imported everything."""
+    monkeypatch.chdir(workspace)
+    for name, value in environment(workspace).items():
+        monkeypatch.setenv(name, value)
+
+    def call(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", list(words))
+        main()
+        printed = capfd.readouterr()
+        return printed.out + printed.err
+
+    return call
 
 
 @slow
-def test_it_can_be_prepared_alone(workspace: Path, finished: str) -> None:
-    printed = run(workspace, *WORDS, "--prepare")
+def test_it_is_an_experiment_like_any_other(finished: str, here: Callable[..., str]) -> None:
+    assert "2 done" in here("rtm", "status", "--scale", "try/small")
+    assert "fresh" in here("rtm", "lineage", "why", "try/small/train/small_rtm")
+    assert here("rtm", "report", "--scale", "try/small").strip() == "try/small/reports/index.html"
+
+
+@slow
+def test_it_can_be_prepared_alone(finished: str, here: Callable[..., str]) -> None:
+    printed = here(*WORDS, "--prepare")
     assert printed.splitlines()[-1].startswith("Prepared; on a cluster: snakemake --profile slurm try/small/reports/")
 
 
 @slow
-def test_a_second_call_has_nothing_to_train(workspace: Path, finished: str) -> None:
+def test_a_second_call_has_nothing_to_train(workspace: Path, finished: str, here: Callable[..., str]) -> None:
     checkpoints = {path: path.stat().st_mtime_ns for path in workspace.glob("try/small/checkpoints/*/*")}
-    run(workspace, *WORDS)
+    here(*WORDS)
     assert checkpoints == {path: path.stat().st_mtime_ns for path in workspace.glob("try/small/checkpoints/*/*")}
 
 

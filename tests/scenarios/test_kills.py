@@ -14,7 +14,7 @@ import pytest
 import yaml
 from support import ROOT, smoke_workspace
 from support.waiting import tail, wait_for, wait_for_end
-from support.workspace import copied, environment, run
+from support.workspace import copied, environment, run, with_short_classifier
 
 from rtm.cli.forkserver import running
 from rtm.config import load
@@ -33,7 +33,7 @@ def without_store(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo with one short training, which saves often, under git and DVC."""
-    folder = copied(tmp_path_factory.mktemp("kills"))
+    folder = with_short_classifier(copied(tmp_path_factory.mktemp("kills")))
     for name in (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore"):
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
