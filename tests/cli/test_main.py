@@ -5,13 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from support import ROOT
+from support.command import rtm
 from support.workspace import copied, environment
 
 from rtm.cli import doctor
@@ -40,29 +38,6 @@ VERBS = [
     "completion",
     "schema",
 ]
-
-
-@dataclass(frozen=True)
-class Answer:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def rtm(*words: str, cwd: Path = ROOT) -> Answer:
-    """What `rtm` does once it has started, without fifty starts; tests/cli/test_forkserver.py has the real command."""
-    out, err = StringIO(), StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.chdir(cwd)
-        patch.setattr(sys, "argv", ["rtm", *words])
-        for name, value in environment(ROOT).items():
-            patch.setenv(name, value)
-        try:
-            cli.main()
-        except SystemExit as end:
-            assert isinstance(end.code, int)
-            return Answer(end.code, out.getvalue(), err.getvalue())
-    return Answer(0, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -12,20 +12,32 @@ from rtm.core.errors import UserError
 from rtm.core.files import checkpoint_metadata
 from rtm.data.datasets import Images
 from rtm.data.prepare import prepare
+from rtm.models import digits
 from rtm.models.digits import load_digits_classifier, train_digit_classifier
 
 
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Images:
+    path = tmp_path_factory.mktemp("digits") / "images.npy"
+    prepare("digits", load("demo", PARAMS).params.datasets["digits"], path)
+    return Images(path)
+
+
 @pytest.mark.slow(seconds=6)
-def test_it_knows_digits_that_it_has_not_seen(tmp_path: Path) -> None:
-    prepare("digits", load("demo", PARAMS).params.datasets["digits"], tmp_path / "images.npy")
-    images = Images(tmp_path / "images.npy")
+def test_it_knows_digits_that_it_has_not_seen(images: Images, tmp_path: Path) -> None:
+    train_digit_classifier(images, tmp_path / "weights")
+    described = checkpoint_metadata(tmp_path / "weights")
+    assert described["accuracy"] > 0.95 and described["held_out"] == 359 and described["data"] == images.sha256
+    features, logits = load_digits_classifier(tmp_path / "weights")(torch.zeros(2, 3, 8, 8))
+    assert features.shape == (2, 64) and logits.shape == (2, 10)
+
+
+def test_it_learns_the_same_weights_every_time(images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step draws its batch by its number: what differs does so in the first ones already."""
+    monkeypatch.setattr(digits, "STEPS", 100)
     for name in ("first", "second"):
         train_digit_classifier(images, tmp_path / name)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
-    described = checkpoint_metadata(tmp_path / "first")
-    assert described["accuracy"] > 0.95 and described["held_out"] == 359 and described["data"] == images.sha256
-    features, logits = load_digits_classifier(tmp_path / "first")(torch.zeros(2, 3, 8, 8))
-    assert features.shape == (2, 64) and logits.shape == (2, 10)
 
 
 def test_without_it_the_command_is_named(tmp_path: Path) -> None:

@@ -1,29 +1,33 @@
 """`rtm status`: states from run folders, locks and receipts, in a table for a narrow screen."""
 
+import shutil
 import subprocess
 import sys
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from support import smoke_workspace
-from support.workspace import copied, environment, run
+from support import ROOT, smoke_workspace
+from support.command import rtm
+from support.workspace import environment
 
 from rtm.config import load
 from rtm.core.files import read_json, write_json
 from rtm.pipeline.runs import Stopped, book_of, training
 from rtm.reports.status import RunStatus, duration, short, statuses
+from rtm.training.launch import train_experiment
 
 pytestmark = pytest.mark.slow(seconds=3)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy where one experiment of the smoke scale is trained."""
-    folder = copied(tmp_path_factory.mktemp("status"))
+    """A workspace where one experiment of the smoke scale is trained."""
+    folder = tmp_path_factory.mktemp("status")
+    shutil.copytree(ROOT / "params", folder / "params")
     with chdir(folder):
-        smoke_workspace.fetch(load("smoke"), "shells")
-    run(folder, "snakemake", "--cores", "2", "smoke/checkpoints/shells_imle_rtm/seed0.safetensors")
+        smoke_workspace.fetch(config := load("smoke"), "shells")
+        train_experiment(config, config.layout, config.experiment("shells_imle_rtm"), 0)
     return folder
 
 
@@ -65,7 +69,7 @@ def test_running_stopped_and_killed(trained: Path, monkeypatch: pytest.MonkeyPat
             [sys.executable, "-c", code, folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment(trained),
+            env=environment(ROOT),
         )
         assert holder.stdout and holder.stdout.readline()
         assert found("shells_imle_rtm").state == "running"
@@ -92,8 +96,9 @@ def test_gpu_hours_are_the_sum_over_slices(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scale", ["paper", "demo", "smoke"])
 def test_the_table_fits(trained: Path, scale: str) -> None:
-    output = run(trained, "rtm", "status", "--scale", scale)
-    assert all(len(line) <= 80 for line in output.splitlines())
+    answer = rtm("status", "--scale", scale, cwd=trained)
+    output = answer.stdout + answer.stderr
+    assert answer.returncode == 0 and all(len(line) <= 80 for line in output.splitlines())
     for name in load(scale, trained / "params").experiments:
         assert name in output
 

@@ -1,0 +1,34 @@
+"""`rtm` in the process of the tests, once it has started: hundreds of starts would take minutes."""
+
+import os
+import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from unittest.mock import patch
+
+from support import ROOT
+from support.workspace import environment
+
+from rtm.cli import main as cli
+
+
+@dataclass(frozen=True)
+class Answer:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def rtm(*words: str, cwd: Path = ROOT) -> Answer:
+    """As the command answers in a folder; tests/cli/test_forkserver.py has the command itself."""
+    out, err = StringIO(), StringIO()
+    changed = patch.dict(os.environ, environment(ROOT)), patch.object(sys, "argv", ["rtm", *words])
+    with chdir(cwd), changed[0], changed[1], redirect_stdout(out), redirect_stderr(err):
+        try:
+            cli.main()
+        except SystemExit as end:
+            assert isinstance(end.code, int)
+            return Answer(end.code, out.getvalue(), err.getvalue())
+    return Answer(0, out.getvalue(), err.getvalue())
