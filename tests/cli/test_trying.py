@@ -35,6 +35,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def stopped(workspace: Path) -> str:
     """What it prints until Ctrl-C, as soon as both trainings run."""
+    (workspace / "held").touch()
     with open(workspace / "out.txt", "w") as file:
         words = [*WORDS, "--epochs", "8"]
         process = subprocess.Popen(
@@ -52,10 +53,12 @@ def stopped(workspace: Path) -> str:
             return tail(workspace / "out.txt") + tail(workspace / "try/small/logs/try/snakemake.log")
 
         def begun() -> bool:
-            return len(list(workspace.glob("try/small/runs/*/*/log.jsonl"))) == 2 or process.poll() is not None
+            assert process.poll() is None, progress()
+            return len(list(workspace.glob("try/small/runs/*/*/log.jsonl"))) == 2
 
         wait_for(begun, progress)
         os.killpg(process.pid, signal.SIGINT)
+        (workspace / "held").unlink()
         assert wait_for_end(process, progress) == 130, progress()
     return (workspace / "out.txt").read_text()
 

@@ -24,10 +24,11 @@ from support import PARAMS, ROOT, fake_results
 from support.changed_code import Variants, first, written
 
 from rtm.cli import main as cli
-from rtm.config import Config, load
+from rtm.config import Config, load, loading
 from rtm.core.files import digest_of_all
 from rtm.lineage.fingerprint import LEFT_OUT, Code, present
 from rtm.lineage.job import Job, Stage
+from rtm.pipeline import graph
 from rtm.pipeline.graph import jobs
 
 pytestmark = pytest.mark.slow(seconds=10)
@@ -234,6 +235,19 @@ DERIVED: dict[str, tuple[str, Any, Stage]] = {  # what config computes: a wrong 
 }
 
 
+def forget() -> None:
+    """What was loaded with other code."""
+    loading._loaded.cache_clear()
+    graph._known.cache_clear()
+
+
+@pytest.fixture
+def forgetting() -> Iterator[None]:
+    yield
+    forget()
+
+
+@pytest.mark.usefixtures("forgetting")
 @pytest.mark.parametrize("fact", DERIVED)
 def test_what_config_computes_is_in_the_receipt_by_value(fact: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code of rtm.config is left out of fingerprints because its values are parameters of the jobs."""
@@ -241,6 +255,7 @@ def test_what_config_computes_is_in_the_receipt_by_value(fact: str, monkeypatch:
     place, wrong, stage = DERIVED[fact]
 
     def params() -> dict[str, Any]:
+        forget()
         return {name: job.params for name, job in jobs(load("smoke")).items() if job.stage is stage}
 
     before = params()
