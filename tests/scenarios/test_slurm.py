@@ -29,8 +29,8 @@ from rtm.trial.recipe import Choice, Machine
 pytestmark = pytest.mark.slow(seconds=100)
 QUICK = ("--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "5")
 NAME = "shells_imle_rtm"
-STEPS = 240
-HELD = 2.0  # seconds before a step, while something else is waited for
+STEPS = 144
+HELD = 4.0  # seconds before a step, while something else is waited for
 CHECKPOINT = Path(f"smoke/checkpoints/{NAME}/seed0.safetensors")
 
 
@@ -116,6 +116,7 @@ class Training(Site):
         content = yaml.safe_load(scales.read_text())
         content["scales"]["smoke"]["overrides"]["recipes"]["fewshot_imle"] = {
             "training": {"epochs": STEPS // 6, "save_every": 10_000, "grid_every": 10_000},
+            "imle": {"refresh": 4},
             "resources": {"processes": 2},
         }
         scales.write_text(yaml.safe_dump(content, sort_keys=False))
@@ -127,7 +128,7 @@ class Training(Site):
         """Seconds before a step come from a file; the log and the check for a signal come every other step."""
         loop = self.folder / "rtm/training/loop.py"
         step, often = "numbers = self.method.step(self.done)", "LOG_EVERY = 20"
-        pause = f"time.sleep(float(Path('pace').read_text()) if self.done < {STEPS - 60} else 5)"  # it never ends early
+        pause = f"time.sleep(float(Path('pace').read_text()) if self.done < {STEPS - 40} else 5)"  # it never ends early
         text = loop.read_text()
         assert step in text and often in text
         slowed = text.replace(step, f"Path('pace').exists() and {pause}; {step}")
