@@ -90,7 +90,7 @@ class Site:
         return "\n".join([*map(tail, logs), tail(self.folder / "output.txt"), queue])
 
     def until(self, condition: Callable[[], object]) -> None:
-        wait_for(condition, self.progress)
+        wait_for(condition, self.progress, pause=0.5)  # most ask SLURM
 
     def end_of(self, process: subprocess.Popen[bytes]) -> int:
         return wait_for_end(process, self.progress)

@@ -10,15 +10,17 @@ import pytest
 
 T = TypeVar("T")
 STANDSTILL = 240.0  # seconds in which nothing changes; even a loaded machine imports everything in less
-PAUSE, LOOK_EVERY = 0.05, 1.0
+PAUSE, LOOK_EVERY = 0.05, 5.0
 
 
-def wait_for(condition: Callable[[], T], progress: Callable[[], object], standstill: float = STANDSTILL) -> T:
+def wait_for(
+    condition: Callable[[], T], progress: Callable[[], object], standstill: float = STANDSTILL, pause: float = PAUSE
+) -> T:
     """The condition's first true value; fails once `progress` has had the same value for too long."""
     last, changed = progress(), time.monotonic()
     looked = changed
     while not (met := condition()):
-        time.sleep(PAUSE)
+        time.sleep(pause)
         if time.monotonic() - looked < LOOK_EVERY:
             continue
         now, looked = progress(), time.monotonic()

@@ -1,4 +1,4 @@
-"""For a `snakemake` of the tests: SLURM's executor looks after its jobs twice a second, not after 3, 13, 23 seconds.
+"""For a `snakemake` of the tests: SLURM's executor looks after its jobs every second, not after 3, 13, 23 seconds.
 
 A submission that got no answer is repeated after three seconds, not after ten. With RTM_TEST_SNAKEMAKE a Snakemake is
 replaced by that program, which forks it from a process that has its imports.
@@ -18,7 +18,7 @@ if any(word.endswith("snakemake") for word in sys.orig_argv[:3]):
     sleep = asyncio.sleep
 
     def short(seconds: float, *result: Any) -> Awaitable[Any]:
-        return sleep(min(seconds, 0.5), *result)
+        return sleep(min(seconds, 1.0), *result)
 
     asyncio.sleep = short  # type: ignore[assignment]
 
