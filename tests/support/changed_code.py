@@ -68,7 +68,8 @@ def _said(module: Module, text: str) -> dict[str, list[list[str]]]:
 
 def first(statement: ast.stmt) -> int:
     """The line on which it begins, or its decorators do."""
-    return min(each.lineno for each in (statement, *getattr(statement, "decorator_list", [])))
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])
 
 
 def written(text: str, statement: ast.stmt) -> str:

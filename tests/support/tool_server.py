@@ -141,7 +141,8 @@ def _received(connection: socket.socket) -> Asked | None:
     if not header:
         connection.close()
         return None
-    program, words, folder, given = marshal.loads(connection.recv(*SIZE.unpack(header), socket.MSG_WAITALL))
+    (size,) = SIZE.unpack(header)
+    program, words, folder, given = marshal.loads(connection.recv(size, socket.MSG_WAITALL))
     environment = {os.fsdecode(name): os.fsdecode(value) for name, value in given.items()}
     answers = socket.socket(fileno=files.pop()) if len(files) == 4 else connection
     answers.set_inheritable(False)
