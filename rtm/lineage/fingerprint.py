@@ -272,13 +272,3 @@ def _module_name(path: Path) -> str:
 def present() -> Code:
     """The package as this process found it first: code that changes while it runs is not what runs."""
     return Code.of(PACKAGE)
-
-
-def source_files(entries: Sequence[str]) -> list[Path]:
-    """The files that count, relative to the repository."""
-    return [Path(name) if "/" in name else _source(name) for name in present().reached(entries)]
-
-
-def _source(module: str) -> Path:
-    path = Path(*module.split("."))
-    return path / "__init__.py" if present().is_package(module) else path.with_suffix(".py")

@@ -11,7 +11,10 @@ from support.waiting import wait_for
 
 def test_a_process_left_behind_is_killed_and_named() -> None:
     with pytest.raises(pytest.fail.Exception, match="left behind") as failure, none_left("test", grace=0.1):
-        left = subprocess.Popen(["sh", "-c", "sleep 600 & wait"], start_new_session=True)
+        words = ["sh", "-c", "sleep 600 & echo begun; wait"]
+        left = subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE)
+        with left.stdout or pytest.fail("no output") as output:
+            assert output.readline() == b"begun\n"  # while a process starts, it has no environment
     assert left.wait() == -signal.SIGKILL
     assert "sleep 600" in str(failure.value)
 
