@@ -27,11 +27,6 @@ SIZE = 12
 SOME = torch.arange(64)
 
 
-@pytest.fixture(autouse=True)
-def _seeded() -> None:
-    torch.manual_seed(0)
-
-
 def pictures(batch: int, size: int = SIZE) -> Tensor:
     return torch.rand(batch, 3, size, size) * 2 - 1
 

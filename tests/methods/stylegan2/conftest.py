@@ -1,0 +1,9 @@
+"""Random weights and images are the same in every run of these tests."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
