@@ -1,4 +1,4 @@
-"""The `rtm` command: the code of the folder it works in, in a process that may be waiting for it already."""
+"""The `rtm` command. It uses the code of the current checkout, and a running fork server if there is one."""
 
 import os
 import sys
@@ -31,14 +31,14 @@ def main() -> None:
 
 
 def _use_the_code_of_this_folder() -> None:
-    """Start again with the `rtm/` of the checkout that this is called in, if another one was imported.
+    """If Python imported `rtm/` from another checkout, start again with the `rtm/` of the current one.
 
-    An environment may belong to another clone, and DVC's queue runs in copies of the repository: a result would be
-    recorded for code that did not make it.
+    Another checkout is imported if the environment belongs to another clone, or in DVC's queue, which runs in copies
+    of the repository. Without the restart, a receipt would name code that did not make the result.
     """
     here, imported = Path.cwd(), Path(__file__).parents[1]
     if (here / "rtm/__main__.py").is_file() and (here / "params").is_dir() and not imported.samefile(here):
-        if os.environ.get("RTM_CODE") == str(here):  # it was tried: something stands before PYTHONPATH
+        if os.environ.get("RTM_CODE") == str(here):  # the restart did not help: another path comes before PYTHONPATH
             sys.exit(f"rtm: {here} has an rtm/ of its own, but Python imports {imported}; use `python -m rtm`.")
         paths = [str(here), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "RTM_CODE": str(here)}

@@ -9,7 +9,7 @@ __all__ = ["Config", "Experiment", "load", "schema"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load pydantic and YAML on first use: networks are built and checkpoints are read without them."""
+    """Load pydantic and YAML on first use: code that builds networks or reads checkpoints does not need them."""
     if name in __all__:
         from rtm.config import loading
 

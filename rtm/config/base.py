@@ -22,11 +22,11 @@ Size = Annotated[int, Field(gt=0, le=65_536)]  # of an image, a layer or a loop
 Positive = Annotated[float, Field(gt=0, le=1e9)]
 NonNegative = Annotated[float, Field(ge=0, le=1e9)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Decay = Annotated[float, Field(ge=0, lt=1)]  # of an average: at 1 it would never move
+Decay = Annotated[float, Field(ge=0, lt=1)]  # of a moving average; at 1 it would never change
 Folder = Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*)?$")]  # below here
 FileName = Annotated[str, Field(pattern=r"^[^./\x00-\x1f][^/\x00-\x1f]*$", max_length=200)]  # without a folder
 Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.-]+$")]  # of LaTeX: a label, a reference
-Once = AfterValidator(_each_once)  # of a tuple
+Once = AfterValidator(_each_once)  # refuses a tuple with equal entries
 SHA256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 

@@ -19,18 +19,18 @@ OWN = "package.module:Class"
 
 
 def is_own(kind: object) -> TypeGuard[str]:
-    """Whether a kind names a class and is no short name."""
+    """Whether a kind is the full name of a class, not a short name."""
     return isinstance(kind, str) and (":" in kind or "." in kind)
 
 
 def with_colon(kind: str) -> str:
-    """package.module:Class, also where a dot stands for the colon."""
+    """The name as package.module:Class; also accepts package.module.Class."""
     module, _, name = kind.rpartition(".")
     return kind if ":" in kind or not module else f"{module}:{name}"
 
 
 def unknown(kind: str, known: Iterable[str]) -> str:
-    """What to write instead of a short name that does not exist."""
+    """The message for an unknown short name: it says what to write instead."""
     names = list(known)
     near = get_close_matches(kind, names, n=2, cutoff=0.4)
     meant = f"did you mean {' or '.join(near)}" if near else f"choose {', '.join(names)}"
@@ -48,7 +48,7 @@ def imported(name: str) -> Any:
 
 
 def built(name: str | type, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """Call a class or function. `given` goes to every one of its kind, `options` are those of params/."""
+    """Call a class or function with `given` (the same for every class of its kind) and the `options` from params/."""
     cls, name = (imported(name), name) if isinstance(name, str) else (name, f"{name.__module__}:{name.__qualname__}")
     if not callable(cls):
         raise UserError(f"{name} is neither a class nor a function; name one in params/.")
@@ -71,7 +71,7 @@ def built(name: str | type, given: Mapping[str, Any], options: Mapping[str, Any]
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value of params/ is of an annotated type; what is no plain type is left to the class."""
+    """Whether a value from params/ has the annotated type. If the annotation is no plain type, the class must check."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Literal:
         return value in parts
@@ -89,7 +89,7 @@ def source_digest(name: str) -> str:
 
 
 def source_of(name: str) -> Path:
-    """The file that defines a class, found without running it or the packages around it."""
+    """The file that defines a class. Neither this file nor its packages are run to find it."""
     module = name.partition(":")[0]
     top, *below = module.split(".")
     spec = None if top == "__main__" else find_spec(top)

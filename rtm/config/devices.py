@@ -29,8 +29,8 @@ class Device(Strict):
     link_gb: Positive  # GB/s to the other GPUs of a node, one way
     network_gb: Positive  # GB/s to GPUs of other nodes
     copy_gb: Positive  # GB/s from and to the CPU
-    compute_reach: Share = 0.6  # of `tflops`, that large products reach
-    memory_reach: Share = 0.8  # of `bandwidth_tb`
-    kernel_us: Positive = 2.0  # the shortest kernel
-    launch_us: Positive = 5.0  # what the CPU needs to launch one; a GPU with smaller kernels waits for it
-    node: Count = 8  # GPUs of a node
+    compute_reach: Share = 0.6  # share of `tflops` that large products reach
+    memory_reach: Share = 0.8  # share of `bandwidth_tb` that kernels reach
+    kernel_us: Positive = 2.0  # time of the shortest kernel
+    launch_us: Positive = 5.0  # time of the CPU to launch a kernel; if kernels are shorter, the GPU waits for the CPU
+    node: Count = 8  # GPUs in one node

@@ -91,13 +91,13 @@ class Dataset(Strict):
     resize: Literal["bilinear", "lanczos", "none"] = "none"
     sources: tuple[Source, ...] = ()  # tried in this order
     sha256: SHA256 | None = None  # of the prepared images.npy
-    test: Split | None = None  # prepared beside it, to compare with images that were not trained on
+    test: Split | None = None  # prepared beside images.npy: images that no training sees, for comparison
     licence: str
     citation: str
 
     @property
     def made_here(self) -> bool:
-        """Whether code makes its images, and no source is needed."""
+        """Whether code makes its images, so that no source is needed."""
         return self.kind == "digits" or is_own(self.kind)
 
     @model_validator(mode="after")
@@ -185,7 +185,7 @@ class OwnMapper(Own):
 
 
 def _kind(mapper: object) -> str | None:
-    """An error message then names only the keys of the kind that the user meant."""
+    """Choose the model by `kind`, so that an error message names only the keys of this kind."""
     kind = mapper.get("kind") if isinstance(mapper, dict) else getattr(mapper, "kind", None)
     return kind if kind in MAPPERS else OWN if isinstance(kind, str) else None
 
@@ -258,10 +258,10 @@ class Training(Strict):
     decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # the learning rate is multiplied by this ...
     decay_epochs: Count | None = None  # ... every decay_epochs epochs
     ema: Decay = 0.9999
-    ema_ramp: Count = 10  # after t steps the decay is at most (1 + t) / (ramp + t), so that it follows a short run
+    ema_ramp: Count = 10  # after t steps the decay is at most (1 + t) / (ramp + t), so that a short run works, too
     accumulate: Count = 1
     precision: Literal["float32", "bfloat16"] = "float32"  # of decoder, synthesis and discriminator
-    tf32: bool = True  # on a GPU, float32 convolutions round their inputs to 10 bits; never mappers, search and metrics
+    tf32: bool = True  # float32 convolutions on a GPU round inputs to 10 bits; not in mappers, search or metrics
     compile: bool = False
     save_every: Count  # steps between saves of the state
     grid_every: Count  # steps between sample grids
@@ -306,7 +306,7 @@ class Imle(Strict):
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one
     projection: Count | None = 800  # dimensions of the projected matching features; null projects nothing
     chunk: Count = 256  # pool images decoded at a time
-    fixed_point: NonNegative = 0.0  # weight of mean (Z_H(H + 1) - Z_H(H))^2: one more step of RTM, not decoded
+    fixed_point: NonNegative = 0.0  # weight of mean (Z_H(H + 1) - Z_H(H))^2; the additional step is not decoded
     adaptive: Adaptive | None = None
 
 
@@ -364,13 +364,14 @@ class Resources(Strict):
     gpus: Annotated[int, Field(ge=0, le=1024)]
     gpu_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]*$")] = "h100"
     processes: Size | None = None  # of one training; by default one for each GPU
-    any_device: bool = False  # without GPUs of its own, use one that is here
+    any_device: bool = False  # with gpus: 0, still use a GPU if this machine has one
     cpus: Size
     mem_gb: Size
     hours: Annotated[float, Field(gt=0, le=100_000)]  # of the whole training, all slices together
 
     def at_most(self, gpus: int) -> "Resources":
-        """On fewer GPUs, the most that share the training evenly: each does the parts of several that it asks for."""
+        """The resources with at most `gpus` GPUs, as many as can share the training evenly. Each GPU then does the
+        parts of several."""
         if gpus >= self.gpus:
             return self
         used = max(each for each in range(1, gpus + 1) if self.gpus % each == 0)
@@ -414,7 +415,7 @@ class Halting(Strict):
 
 
 def _is_halting(sweep: object) -> str:
-    """An error message then names only the form that the user meant."""
+    """Choose the form by its type, so that an error message names only this form."""
     return "halting" if isinstance(sweep, dict | Halting) else "H"
 
 
@@ -423,7 +424,7 @@ class Entry(Strict):
 
     recipe: Name
     mapper: Name
-    dataset: Name | None = None  # if the recipe does not name one
+    dataset: Name | None = None  # needed if the recipe does not name one
     seeds: Annotated[tuple[Whole, ...], Field(min_length=1), Once] = (0,)
     sweep: Annotated[  # further depths at inference: H (Table 4), or halting beside its shuffled control
         tuple[
@@ -446,7 +447,7 @@ class Protocol(Strict):
     strict: bool  # a ball's border is outside: `<`, not `<=`
     splits: Count  # of the Inception Score
     samples: dict[Name, Count]  # dataset: number of generated images; "default" for all others
-    reference: dict[Name, Name] = {}  # dataset: another to compare with, of images that were not trained on
+    reference: dict[Name, Name] = {}  # dataset: another dataset to compare with, whose images no training sees
     pr_samples: Count | None = None  # of the generated images, for precision and recall; by default all
     pr_reference: Count | None = None  # of the real images, a random subset; by default all
 

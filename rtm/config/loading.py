@@ -35,9 +35,9 @@ from rtm.core.layout import Layout
 
 PARAMS = Path("params")
 TAGS = ("mlp", "rtm", OWN, "(blocks)", "(name)", "number", "share", "[key]")  # of unions: not keys that a user writes
-TRIALS = "try"  # the folder of `rtm try`: each trial is a scale of its own, try/<name>, and has all its parameters
+TRIALS = "try"  # the folder of `rtm try`. Each trial is a scale, try/<name>, with its own file of parameters
 VARIANTS = "variants"  # the folder of variants that were named on the command line
-FEW = 8  # names that a message lists whole
+FEW = 8  # a message lists at most this many names completely
 T = TypeVar("T")
 
 
@@ -78,14 +78,16 @@ class Params(Strict):
 
 @dataclass(frozen=True)
 class Depth:
-    """Steps of a recursive mapper at inference: H, or as many as each sample needs; `shuffled` gives them to others."""
+    """The number of steps of a recursive mapper at inference: H, or as many as each sample needs (`halting`).
 
-    H: int | None = None  # None without halting: a mapper that has no steps
+    With `shuffled`, each sample gets the number of steps of another sample, as a control."""
+
+    H: int | None = None  # if this and `halting` are None, the mapper has no steps
     halting: Halting | None = None
     shuffled: bool = False
 
     def options(self) -> dict[str, float]:
-        """What a generator is called with."""
+        """The keyword arguments for the call of a generator."""
         if self.halting:
             return {"tolerance": self.halting.tolerance, "max_H": self.halting.max}
         return {} if self.H is None else {"H": self.H}
@@ -106,12 +108,12 @@ class Experiment:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The ways it is sampled: as trained, and with every depth of the sweep."""
+        """The names of the ways in which it is sampled: as trained, and with every depth of the sweep."""
         return tuple(self.depths)
 
     @property
     def depths(self) -> dict[str, "Depth"]:
-        """How deep a recursive mapper goes in each variant."""
+        """The depth of a recursive mapper in each variant."""
         depths = {"native": Depth(self.mapper.H if isinstance(self.mapper, Recursive) else None)}
         for each in self.sweep:
             if isinstance(each, Halting):
@@ -122,7 +124,7 @@ class Experiment:
 
     @property
     def architecture(self) -> Architecture:
-        """What its generator is built from."""
+        """The architecture of its generator."""
         gan, dataset = self.recipe.stylegan2, self.dataset
         return Architecture(
             dim=self.recipe.dim,
@@ -136,7 +138,7 @@ class Experiment:
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """The classes from outside of rtm/ that it names."""
+        """The names of its classes that are defined outside of rtm/."""
         imle, own = self.recipe.imle, (self.mapper, self.decoder, self.recipe.method, self.dataset)
         kinds = (getattr(part, "kind", None) for part in (*own, imle and imle.perceptual))
         return tuple(kind for kind in kinds if is_own(kind))
@@ -151,7 +153,7 @@ class Config:
     scale: Scale
     params: Params
     experiments: dict[str, Experiment]
-    planned: dict[str, Experiment]  # known to `rtm plan` only: no job makes them
+    planned: dict[str, Experiment]  # only for `rtm plan`; no job trains them
 
     @property
     def layout(self) -> Layout:
@@ -175,7 +177,7 @@ class Config:
         return experiment
 
     def pick(self, kind: Literal["experiments", "tables", "figures"], name: str) -> Any:
-        """An entry of this scale by name; that of another scale is answered with the scale."""
+        """An entry of this scale by name. If only another scale has it, the error names that scale."""
         options: Mapping[str, Any] = getattr(self, kind)
         scales = self.params.scales if self.scale_name in self.params.scales else {}
         if name not in options and (elsewhere := [each for each in scales if name in self._of(kind, scales[each])]):
@@ -191,7 +193,7 @@ class Config:
 
 
 def pick(options: Mapping[str, T], name: str, kind: str) -> T:
-    """The named option; an unknown name is an error with the nearest ones, or with all."""
+    """The named option. For an unknown name, the error lists similar names or all names."""
     if name not in options:
         raise UserError(f"There is no {kind} named {printable(repr(name))}{_instead(list(options), name)}")
     return options[name]
@@ -216,14 +218,14 @@ def load(scale: str = "paper", folder: Path | str = PARAMS, variant: Variant | N
     raw = _scaled(raw, scale, files.get("scales", Path(folder) / "scales.yaml"))
     section: str = raw["scales"][scale].get("experiments", "")
     if variant:
-        load(scale, folder).experiment(variant.experiment)  # whatever is wrong without the changes
+        load(scale, folder).experiment(variant.experiment)  # report errors that do not come from the changes
         raw = variant.applied(raw, section)
-    # by way of JSON, where strict types still accept a list for a tuple
+    # the values go through JSON, because strict types accept a list for a tuple only there
     text, named = json.dumps(raw | {"scales": _named(raw["scales"])}), variant and (variant.experiment, variant.name)
     return _loaded(scale, text, tuple(files.items()), named)
 
 
-@lru_cache(16)  # for commands that load several scales again and again, and for a server's workers
+@lru_cache(16)  # some commands load several scales many times; workers of the fork server inherit the cache
 def _loaded(scale: str, text: str, places: tuple[tuple[str, Path], ...], variant: tuple[str, str] | None) -> Config:
     files = dict(places)
     params = _validated(text, files)
@@ -247,7 +249,7 @@ def _loaded(scale: str, text: str, places: tuple[tuple[str, Path], ...], variant
 
 
 def _of_variant(scale: str, params: Params, experiment: Experiment, name: str) -> Config:
-    """A variant alone, in a folder of its own: neither tables nor DVC know it."""
+    """A configuration with this variant only. Its results have their own folder; tables and DVC do not use them."""
     root = {"root": f"{VARIANTS}/{scale}", "tables": (), "figures": ()}
     chosen = params.scales[_name(scale)].model_copy(update=root)
     return Config(scale, chosen, params, {name: replace(experiment, name=name)}, {})
@@ -259,7 +261,7 @@ def schema() -> Raw:
 
 
 def _sections(scale: str, folder: Path) -> tuple[Raw, dict[str, Path]]:
-    """The sections of `params/`, or of a trial's own file."""
+    """The sections of `params/` or, for a trial, of its own file."""
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}; run from the root of the repository.")
     if scale not in (known := trials(folder)):
@@ -280,7 +282,7 @@ def _name(scale: str) -> str:
 
 
 def _named(scales: Raw) -> Raw:
-    """A trial's scale has a slash in its name, which no key of `params/` may have."""
+    """Replace the slash in the name of a trial's scale, because keys of `params/` have no slash."""
     return {_name(scale): value for scale, value in scales.items()}
 
 
@@ -317,13 +319,14 @@ def _overridden(section: Any, overrides: Any, place: str) -> Any:
 
 
 def _knows(pattern: str, name: str, entry: Any, change: Any) -> bool:
-    """Whether an override can apply: a pattern does not know the options of a class from outside of rtm/."""
+    """Whether an override can apply to an entry. A pattern like "*" skips classes from outside of rtm/, because their
+    options are unknown."""
     own = isinstance(entry, dict) and is_own(entry.get("kind"))
     return pattern == name or not own or (isinstance(change, dict) and "kind" in change)
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """Mappings with names for keys merge; anything else is replaced."""
+    """Merge mappings whose keys are names; replace any other value."""
     named = isinstance(new, dict) and all(isinstance(key, str) for key in new) and new
     if not (named and isinstance(old, dict)):
         return new

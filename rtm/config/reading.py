@@ -1,4 +1,4 @@
-"""YAML as data: names, texts and numbers, with limits on what a file may stand for."""
+"""Read YAML files as plain data (names, texts, numbers), with limits on size and depth."""
 
 import math
 import pickle
@@ -13,7 +13,7 @@ from yaml.constructor import ConstructorError
 
 from rtm.core.errors import UserError, printable
 
-MOST_NODES = 200_000  # values of a file; all of params/ has some 15,000
+MOST_NODES = 200_000  # most values in one file; all of params/ has about 15,000
 DEEPEST = 50  # levels of nesting
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 PLAIN = (str, int, float, list, dict, type(None))
@@ -40,12 +40,12 @@ def read_sections(paths: Iterable[Path]) -> tuple[Raw, dict[str, Path]]:
 
 @lru_cache(64)
 def _kept(text: str) -> bytes:
-    """The value of a text: every scale reads the same files, and each gets a copy of its own, which may be changed."""
+    """The parsed value as a pickle. Every scale reads the same files; each gets its own copy, which it may change."""
     return pickle.dumps(parsed(text))
 
 
 def parsed(text: str) -> Any:
-    """The value of a YAML text; a ValueError says what is wrong with it."""
+    """The value of a YAML text. A faulty text raises a ValueError with the reason."""
     try:
         _refuse_depth(text)
         return yaml.load(text, Loader=_Loader)
@@ -54,17 +54,17 @@ def parsed(text: str) -> Any:
 
 
 def _refuse_depth(text: str) -> None:
-    """Refuse what is nested so deeply that the C parser would crash."""
+    """Refuse deep nesting, which would crash the C parser."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            mark: Any = event.start_mark  # the C parser has a type of its own
+            mark: Any = event.start_mark  # the C parser has its own type for marks
             raise ConstructorError(None, None, f"it is nested more than {DEEPEST} deep", mark)
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the C parser is 8 x as fast
-    """Safe YAML of names, texts and numbers, with a limit on aliases and without keys that are written twice."""
+    """Safe YAML with names, texts and numbers only. It limits aliases and refuses a key that is written twice."""
 
     def get_single_data(self) -> Any:
         node = self.get_single_node()
@@ -98,7 +98,8 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return dict(super().construct_mapping(node, deep))
 
 
-# YAML 1.1 takes 4e-3 for a text; three digits at most, so that no checksum is taken for a number
+# YAML 1.1 reads 4e-3 as a text, so numbers like it are resolved here. The exponent has at most three digits, so that no
+# checksum is read as a number.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9]+)[eE][-+]?[0-9]{1,3}$"),
@@ -107,7 +108,7 @@ _Loader.add_implicit_resolver(
 
 
 def _whole_size(node: yaml.Node, known: dict[int, float]) -> float:
-    """The number of values that a node stands for, its aliases written out; infinite if it holds itself."""
+    """The number of values of a node with all aliases expanded; infinite if the node contains itself."""
     if id(node) not in known:
         known[id(node)] = math.inf
         below = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value

@@ -66,12 +66,12 @@ class Foreign(Strict):
 
 
 class CellPart(Strict):
-    """What fills a cell. Table, group, row and column each give a part. Names may hold {key}."""
+    """The source of a cell's value. Table, group, row and column each give a part. Names may contain {key}."""
 
     experiment: str | None = None  # measured here
     foreign: str | None = None  # measured here on images of params/foreign.yaml
     published: str | None = None  # a constant of params/published.yaml
-    paper: str | None = None  # the paper's number for a measured cell: only to compare with, never shown
+    paper: str | None = None  # the paper's number for a measured cell: only for comparison, never shown as ours
     metric: Metric | None = None
     protocol: Name | None = None
     variant: Annotated[str, Field(pattern=r"^(native|H[1-9][0-9]*|halt_[0-9a-z_-]+)$")] | None = (
@@ -91,12 +91,12 @@ class CellSpec(CellPart):
 class Column(CellPart):
     title: str  # plain text; $...$ is mathematics, a line break breaks the line
     better: Better | None = None
-    mark: bool = True  # compare its values; false if the paper does not
+    mark: bool = True  # mark its best values; false if the paper does not
     digits: Digits | None = None  # decimals
     significant: Annotated[int, Field(gt=0, le=12)] | None = None  # significant digits instead
     whole_from: Positive | None = None  # values of at least this have no decimals
     unit: Literal["", "k", "M"] = ""
-    times: Positive = 1  # shown multiplied by this; the title says so
+    times: Positive = 1  # values are multiplied by this before they are shown; the title must say so
 
     @property
     def id(self) -> str:
@@ -149,7 +149,7 @@ class Table(CellPart):
         return list(dict.fromkeys(cell.experiment for cell in self.cells if cell.experiment))
 
     def foreign_parts(self) -> list[tuple[str, str]]:
-        """The images of others in this table, each with its protocol."""
+        """The foreign images in this table, each with its protocol."""
         return list(dict.fromkeys((cell.foreign, str(cell.protocol)) for cell in self.cells if cell.foreign))
 
     def constants(self) -> list[str]:
@@ -229,7 +229,7 @@ class Figure(Strict):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def images(self) -> int:
-        """The largest number of samples that it shows of each gallery."""
+        """The number of samples that it needs from each gallery, at most."""
         return self.skip + self.rows * self.columns if self.kind in ("samples", "pairs") else 0
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
 """A variant of an experiment, named on the command line: `digits_rtm+mapper.H=4+training.lr=0.001`.
 
-The name says all that differs, so a variant has files and receipts of its own, and the same name is the same variant.
+The name lists all changes. So each variant has its own files and receipts, and equal names mean equal variants.
 """
 
 import json
@@ -14,8 +14,8 @@ from rtm.config.reading import Raw, parsed
 from rtm.core.errors import UserError, printable
 
 JOINT = "+"
-LONGEST = 200  # characters of a name: a file is called so
-PARTS = {"mapper": "mappers", "decoder": "decoders"}  # named by the experiment or its recipe, with values of their own
+LONGEST = 200  # characters of a name, because files have this name
+PARTS = {"mapper": "mappers", "decoder": "decoders"}  # the experiment or its recipe names an entry of these sections
 RECIPE = [name for name in Recipe.model_fields if name not in ("dataset", "decoder")]
 ENTRY = [name for name in Entry.model_fields if name != "seeds"]
 
@@ -27,7 +27,7 @@ class Variant:
 
     @classmethod
     def of(cls, name: str, more: Iterable[str] = ()) -> "Variant":
-        """From a variant's name, or an experiment's name, and further words `key=value`."""
+        """The variant with this name. `name` may also be an experiment; `more` has further changes `key=value`."""
         experiment, *named = name.split(JOINT)
         changes = dict(_change(word) for word in (*named, *more))
         if not changes:
@@ -42,7 +42,8 @@ class Variant:
         return name
 
     def applied(self, raw: Raw, section: str) -> Raw:
-        """All sections with this experiment alone, changed; the others of a recipe must not refuse its values."""
+        """All sections with the changes and with this experiment only: other experiments of the same recipe might not
+        allow the new values."""
         changed = deepcopy(raw)
         entry = changed[section][self.experiment]
         changed[section] = {self.experiment: entry}
@@ -76,7 +77,7 @@ def _text(value: Any) -> str:
 
 
 def _set(target: dict[Any, Any], parts: list[str], value: Any, key: str) -> None:
-    """Put a value where the key says; keys of `blocks` and `widths` are numbers."""
+    """Set the value at the place that the key names. Keys inside `blocks` and `widths` are numbers."""
     *above, last = ((int(part) if part.isdigit() else part) for part in parts)
     for part in above:
         target = target.setdefault(part, {})

@@ -69,7 +69,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Difference:
-    text: str  # ours minus the paper's, or that they are equal
+    text: str  # our number minus the paper's, or a note that both are equal
     percent: str
     verdict: str  # better, worse, same; "" if neither is better
 
@@ -82,7 +82,7 @@ class Drawing:
     source: str | None  # a data: address; None: not drawn yet
     size: tuple[int, int]
     command: str
-    changed: bool  # its inputs, since it was drawn
+    changed: bool  # whether its inputs changed since it was drawn
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def compared_columns(sheet: Sheet) -> list[Column]:
 
 
 def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
-    """Our number minus the paper's, as shown."""
+    """Our number minus the paper's, with the decimals that the table shows."""
     if cell.value is None or cell.paper is None:
         return None
     off = cell.value - cell.paper
@@ -196,7 +196,7 @@ def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
 def reported(cell: Cell, column: Column, sheet: Sheet) -> str:
     """The paper's number with the decimals of most numbers in its column, or with more if it has more."""
     assert cell.paper is not None
-    if cell.part.paper is None or column.significant:  # a mean is computed here
+    if cell.part.paper is None or column.significant:  # a mean has no published decimals
         return format_number(cell.paper, column, sheet.table)
     beside = [_decimals(other.paper) for other in sheet.cells if other.column == column.id and other.part.paper]
     usual = max(beside, key=lambda decimals: (beside.count(decimals), decimals))
@@ -208,7 +208,7 @@ def _decimals(number: float | None) -> int:
 
 
 def _outside(config: Config, layout: Layout) -> list[Sheet]:
-    """A sheet of the measured experiments that no table shows, with the metrics that all of them have."""
+    """A sheet with the measured experiments that no table shows. Its columns are the metrics that all of them have."""
     tabled = {name for table in config.tables.values() for name in table.experiments()}
     read = {name: read_summary(config, layout, name) for name in config.experiments if name not in tabled}
     found = [
@@ -249,7 +249,7 @@ def _outside(config: Config, layout: Layout) -> list[Sheet]:
 
 
 def _grids(runs: Sequence[RunStatus], shown: set[str]) -> Iterator[Grid]:
-    """One of each experiment: of the seed that has come furthest."""
+    """One grid for each experiment: from the seed that has done the most steps."""
     going = [run for run in runs if run.log and run.experiment not in shown]
     for name in dict.fromkeys(run.experiment for run in going):
         run = max((each for each in going if each.experiment == name), key=lambda each: each.step)

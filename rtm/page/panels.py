@@ -45,7 +45,7 @@ def read_curve(curve: Path, log: Path | None) -> Rows:
 
 
 def panels(runs: Sequence[Rows], total: int, compared: Sequence[Rows] = ()) -> list[Panel]:
-    """A panel over the steps for each logged number, with axes that hold the runs `compared` with, too."""
+    """One panel over the steps for each logged number. The axes also have room for the curves of `compared`."""
     drawn = []
     for column, title in COLUMNS.items():
         lines = [[(row["step"], row[column]) for row in rows if column in row] for rows in runs]

@@ -1,4 +1,4 @@
-"""One training from an experiment: its images, networks and method, the lock, the checkpoint and the receipt."""
+"""Run the training of one experiment: images, networks, method, lock, checkpoint and receipt."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +25,7 @@ from rtm.training.monitor import watch_of
 
 
 def train(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, device: torch.device) -> None:
-    """The part of one process; the first one locks, saves and writes the receipt for all."""
+    """Train in one process. The first process locks the folder, saves, and writes the receipt for all processes."""
     setting = setting_of(layout, experiment, seed, device)
     if distributed.rank() != 0:
         fingerprint = Ledger().fingerprint(job)
@@ -52,7 +52,7 @@ def train(config: Config, layout: Layout, experiment: Experiment, seed: int, job
 
 
 def _last_save(folder: Path) -> int:
-    """The size of the last save in bytes; the next one needs as much."""
+    """The size of the last save in bytes; the next save needs as much space."""
     return max((file.stat().st_size for file in saved_states(folder) if file.exists()), default=0)
 
 

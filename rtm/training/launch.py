@@ -1,4 +1,4 @@
-"""`rtm train`: check the devices, start as many processes as GPUs, and see that they end well."""
+"""`rtm train`: check the devices, start one process for each GPU, and check that all end well."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def train_experiment(
     layout: Layout,
     experiment: Experiment,
     seed: int,
-    gpus: int | None = None,  # at most so many
+    gpus: int | None = None,  # the most GPUs to use
 ) -> None:
     job, asked = jobs(config)[f"train/{experiment.name}/seed{seed}"], experiment.recipe.resources
     if gpus is not None:
@@ -70,8 +70,8 @@ def train_experiment(
 
 
 def on_fewer(experiment: Experiment, gpus: int) -> Experiment:
-    """The same training on at most so many GPUs. Each adds up the gradients of the parts that several would have had,
-    so the batch, its parts and the groups within them stay as they are."""
+    """The same training on at most `gpus` GPUs. Each GPU does the parts of several and adds up their gradients, so the
+    batch, its parts and the groups within the parts do not change."""
     recipe, asked = experiment.recipe, experiment.recipe.resources
     if not asked.gpus:
         raise UserError(f"{experiment.name} trains on the CPU; leave --gpus out.")
@@ -84,9 +84,9 @@ def on_fewer(experiment: Experiment, gpus: int) -> Experiment:
 
 
 def _launch(processes: int, folder: Path) -> bool:
-    """Start the processes as torchrun does, with this command line and RANK set; return whether they were stopped.
+    """Start processes with this command line and RANK set, as torchrun does. Return whether they were stopped.
 
-    A stopped process exits with 0: at any other code torchrun would kill the rest, perhaps in the middle of a save.
+    A stopped process exits with 0. At any other exit code torchrun would kill the others, perhaps during a save.
     """
     here = processes // node_count()
     config = LaunchConfig(nproc_per_node=here, max_restarts=0, rdzv_backend="c10d", **meeting_place())
@@ -101,7 +101,7 @@ def _launch(processes: int, folder: Path) -> bool:
 
 
 def _wait_for_the_end(seconds: float = 120) -> None:
-    """SLURM ends a requeued job itself; a job that exits earlier would count as failed."""
+    """Wait until SLURM ends this requeued job. If the job exited by itself, it would count as failed."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     time.sleep(seconds)
 

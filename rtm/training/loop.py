@@ -1,8 +1,8 @@
 """The one training loop: steps, EMA, precision, several processes, saves, stops and exact resumption.
 
-A method (RS-IMLE, StyleGAN2) defines a step. All randomness is a function of (seed, step), so the state is the
-weights, the optimisers and a few numbers of the method. A run that was killed at any moment resumes with the same
-results: bit for bit on a CPU, and on a GPU if its kernels are deterministic.
+A method (RS-IMLE, StyleGAN2) defines a step. All randomness is a function of (seed, step), so the state has only the
+weights, the optimisers and a few numbers of the method. A run can be killed at any moment. When it resumes, it gives
+the same results: bit for bit on a CPU, and on a GPU if the kernels are deterministic.
 """
 
 import csv
@@ -35,7 +35,7 @@ from rtm.models.layers import relative_change
 from rtm.pipeline.loggers import loggers
 from rtm.pipeline.runs import Stopped, listen, log_rows
 
-STOPPED = 75  # exit code of a run that saved itself before its walltime; start it again
+STOPPED = 75  # exit code of a run that saved its state before its walltime and must be started again
 KIND = "state of a training"
 LOG_EVERY = 20  # steps between lines of the log, and between checks of the stop signal
 CURVE_ROWS = 500
@@ -43,10 +43,11 @@ CURVE_ROWS = 500
 
 @dataclass(frozen=True)
 class Watch:
-    """Measure the EMA weights every `every` steps, for the curve; `selects` keeps the weights of the lowest FID."""
+    """Measure the EMA weights every `every` steps, for the curve. With `selects`, keep the weights with the lowest
+    FID."""
 
     every: int
-    measure: Callable[[nn.Module], dict[str, float]]  # "fid" among the numbers
+    measure: Callable[[nn.Module], dict[str, float]]  # its result must have "fid"
     selects: bool
 
 
@@ -60,26 +61,26 @@ class Run:
         folder: Path,
         watch: Watch | None = None,
         check_owner: Callable[[], None] = lambda: None,  # raises if another process took the folder over
-        names: Sequence[str] = ("",),  # its fingerprint, and those that it had before refactorings
+        names: Sequence[str] = ("",),  # fingerprints: the present one, and those from before refactorings
     ) -> None:
         self.method, self.setting, self.folder, self.watch = method, setting, folder, watch
         self.check_owner, self.names = check_owner, names
         self.best: dict[str, Any] = {"score": math.inf, "step": 0, "weights": {}}
-        folder.mkdir(parents=True, exist_ok=True)  # whichever process comes first
+        folder.mkdir(parents=True, exist_ok=True)  # the first process creates it
         self.training = setting.experiment.recipe.training
         self.total = setting.experiment.steps()
         self.ema = deepcopy(method.generator).eval().requires_grad_(False)
         self.done, self.seconds = 0, 0.0
         self.stop_asked = False
         self.state_file, self.previous_state_file = saved_states(folder)
-        self.state_is_sound = False  # an unreadable state must not replace the previous one
+        self.state_is_sound = False  # an unreadable state must not replace the previous state
         distributed.any_of(False, setting.device)  # wait until the first process has locked the folder
         if self.state_file.exists() or self.previous_state_file.exists():
             self._load()
         self._check_agreement()
 
     def _check_agreement(self) -> None:
-        """Refuse processes at different steps: they would wait for each other for ever."""
+        """Raise an error if the processes are at different steps, because they would wait for each other for ever."""
         steps = [int(step) for step in distributed.gather(torch.tensor([self.done], device=self.setting.device))]
         if len(set(steps)) > 1:
             raise UserError(
@@ -210,7 +211,7 @@ class Run:
         raise UserError(f"{' '.join(problems)} Restore one from a backup, or delete both to train from the beginning.")
 
     def _restored(self, file: Path) -> str:
-        """Take over a save; otherwise a sentence that says why not."""
+        """Restore a save. Return "", or a sentence with the reason why it cannot be used."""
         try:
             with unsealed(file) as (header, payload):
                 if header != {"kind": KIND, "fingerprint": header["fingerprint"], "seed": self.setting.seed}:
@@ -240,7 +241,7 @@ class Run:
         self.done, self.seconds, self.best = state["done"], state["seconds"], state["best"]
 
     def _refuse_infinite(self, weights: dict[str, Tensor]) -> None:
-        """Weights of a training that diverged are neither saved, resumed nor exported."""
+        """Refuse weights that are not finite: a training that diverged is not saved, resumed or exported."""
         if not all(bool(tensor.isfinite().all()) for tensor in weights.values()):
             raise UserError(
                 f"{self.folder} has averaged weights that are not finite; the last save is kept. "
@@ -270,7 +271,7 @@ def _silent() -> Iterator[Any]:
 
 
 def _write_curve(file: IO[str], log: Path) -> None:
-    """Write the log as CSV with about CURVE_ROWS rows; of a step that a resumed run repeated, the last row."""
+    """Write the log as CSV with about CURVE_ROWS rows. If a resumed run repeated a step, only the last row counts."""
     lines = {row["step"]: row for row in log_rows(log)}
     rows = [lines[step] for step in sorted(lines)]
     every = max(1, -(-len(rows) // CURVE_ROWS))

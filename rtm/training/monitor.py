@@ -1,4 +1,4 @@
-"""Measurements during training: those that select the checkpoint, and those that are only for the curve."""
+"""Measurements during training. They select the checkpoint, or they are only for the curve."""
 
 import numpy as np
 from torch import nn
@@ -12,7 +12,8 @@ from rtm.training.loop import Watch
 
 
 def watch_of(config: Config, layout: Layout, setting: Setting) -> Watch | None:
-    """FID during training: of all samples of a protocol if it selects (App. F), of few for the curves."""
+    """FID during training: from all samples of a protocol if FID selects the weights (App. F), else from few samples,
+    for the curves."""
     recipe = setting.experiment.recipe
     if recipe.stylegan2 is not None and recipe.stylegan2.select == "best":
         return selection(config, layout, setting)

@@ -1,4 +1,5 @@
-"""`rtm pilot`: the rejection radius whose matched samples look most like those of test time (RS-IMLE, Sec. 3.1)."""
+"""`rtm pilot`: find the rejection radius whose matched samples are most similar to samples at test time (RS-IMLE,
+Sec. 3.1)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from rtm.methods.registry import build_method
 
 @dataclass(frozen=True)
 class Tried:
-    """A value of `imle.epsilon`, and the means over the later half of the rounds of its training."""
+    """A value of `imle.epsilon`, and means over the second half of the matching rounds of its training."""
 
     epsilon: float
     radius: float
@@ -21,7 +22,7 @@ class Tried:
 
 
 def pilot(setting: Setting, epsilons: Iterable[float], steps: int) -> Iterator[Tried]:
-    """Train from the beginning with each value; all else is the experiment's."""
+    """Train from the beginning with each value of epsilon; nothing else in the experiment changes."""
     experiment = setting.experiment
     imle = experiment.recipe.imle
     if imle is None:
@@ -39,7 +40,7 @@ def pilot(setting: Setting, epsilons: Iterable[float], steps: int) -> Iterator[T
 
 
 def advice(tried: Sequence[Tried], experiment: str) -> str:
-    """The value of the least gap, if there are several to choose from."""
+    """A sentence that names the value with the smallest gap, if several values were tried."""
     if len(tried) == 1:
         return f"The gap of one value says little; compare it with others (--epsilon {tried[0].epsilon:g} ...)."
     least = min(tried, key=lambda each: each.gap)
