@@ -41,7 +41,7 @@ def generate(arguments: argparse.Namespace) -> None:
     out = Path(arguments.out or f"generated/{'_'.join([name, *_variant(arguments)])}.png")
     single = out.suffix.lower() == ".png"
     if out.suffix.lower() in NO_FOLDERS:
-        raise UserError(f"{out} is to be a picture, and pictures are PNG files; write --out {out.with_suffix('.png')}.")
+        raise UserError(f"{out} cannot be written: pictures are PNG files; write --out {out.with_suffix('.png')}.")
     if single and arguments.count * (arguments.interpolate or 1) > MOST_ON_A_SHEET:
         raise UserError(f"A sheet holds {MOST_ON_A_SHEET:,} images; give a folder with --out, as in --out images/.")
     if not single and out.is_file():

@@ -159,8 +159,8 @@ def _write_dvc(words: Sequence[str]) -> None:
     if unknown := [word for word in asked if word not in trials()]:
         known = "".join(f", {each}" for each in trials())
         raise UserError(
-            f"{printable(unknown[0])} is no trial; say `rtm lineage dvc`, or choose one of all{known}: all are the "
-            "stages of all experiments."
+            f"There is no trial {printable(unknown[0])}; choose one of all{known}. `all` lists the stages of all "
+            "experiments, and `rtm lineage dvc` alone the stages of what is made."
         )
     dvcfile.write(more=asked)
     names, files = " ".join(map(dvcfile.stage_of, asked)), " ".join(f"{each}/params.yaml" for each in asked)

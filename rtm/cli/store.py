@@ -17,13 +17,13 @@ from rtm.pipeline.graph import every_job, find
 from rtm.reports.status import duration
 
 USAGE = """\
-rtm store                     every result in the store: what it was made as, its age and size, and where it is
-rtm store push [TARGET ...]   have it in the DVC remote too; without a target everything that is here
-rtm store pull [TARGET ...]   put results in their places that are stale or absent; without a target all of params/
+rtm store                     every result in the store: the job that made it, its age and size, and where it is
+rtm store push [TARGET ...]   copy results to the DVC remote; without a target all that are here
+rtm store pull [TARGET ...]   get results that are stale or absent here; without a target all of params/
 rtm store gc                  list what no branch, no tag and no file here needs; --yes removes it
 rtm store gc --force TARGET   list these results, though a receipt may need them; --yes removes them
 
-A target is a file or a job, as for `rtm lineage`. RTM_STORE=off snakemake ... makes everything anew."""
+A target is a file or a job, as for `rtm lineage`. RTM_STORE=off snakemake ... takes nothing from the store."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def gc(shelf: Shelf, forced: Sequence[str], *, yes: bool) -> None:
         freed = collect.remove(shelf, going, force=bool(forced))
         print(f"{len(going)} of {len(entries)} results removed, {space(freed)} are free now")
     else:
-        why = "would go" if forced else "are needed by nothing"
+        why = "would be removed" if forced else "are not needed by anything"
         size = space(sum(entry.size for entry in going))
         print(f"{len(going)} of {len(entries)} results ({size}) {why}; --yes removes them")
 

@@ -40,7 +40,7 @@ def attempt(arguments: Arguments) -> None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     name = arguments.name or beginning.name_of(arguments.source)
     if (possible := beginning.name_of(Path(name))) != name:
-        raise UserError(f"{name!r} is no name for a trial; write small letters, digits and _, as in {possible}.")
+        raise UserError(f"{name!r} cannot name a trial; write small letters, digits and _, as in {possible}.")
     with beginning.alone(name):
         if beginning.is_begun(name, arguments.source):
             _go_on(arguments, name, console)

@@ -170,8 +170,8 @@ class _Download:
             with response:
                 url = self._next(url, response.headers["Location"])
             if self.url.startswith("https:") and not url.startswith("https:"):
-                raise UnreachableError(f"{self.url} leads to {url}, which is not encrypted.")
-        raise UnreachableError(f"{self.url} leads on and on, to {url} at last.")
+                raise UnreachableError(f"{self.url} redirects to {url}, which is not encrypted.")
+        raise UnreachableError(f"{self.url} redirects too often, at last to {url}.")
 
     def _next(self, url: str, location: str) -> str:
         try:
@@ -180,7 +180,7 @@ class _Download:
             raise self._no_address(location) from None
 
     def _no_address(self, url: str) -> UnreachableError:
-        return UnreachableError(f"{self.url} leads to {url!r}, which is no address of the web.")
+        return UnreachableError(f"{self.url} redirects to {url!r}, which is no web address.")
 
     def _get(self, url: str, begin: int) -> requests.Response:
         headers = {"User-Agent": "rtm", "Accept-Encoding": "identity"} | ({"Range": f"bytes={begin}-"} if begin else {})

@@ -51,8 +51,8 @@ def fetch_dataset(
         made = prepare(name, dataset, images, found, {"file": found.name, "sha256": sha256}, seen)
     if not (dataset.sha256 or _published(found, dataset)):
         print(
-            f"rtm: nobody publishes a checksum of {found.name}, so this first one counts from now on; after a look at "
-            f"the images (`rtm data show {name}`), `rtm data pin {name}` writes theirs into params/datasets.yaml.",
+            f"rtm: nobody publishes a checksum of {found.name}; the one of this file is recorded. Look at the images "
+            f"(`rtm data show {name}`); `rtm data pin {name}` then writes their sha256 into params/datasets.yaml.",
             file=sys.stderr,
         )
     return {**seen, found.name: sha256, **made}

@@ -58,7 +58,7 @@ def _line(number: int, text: str) -> Line:
     try:
         return Line.of(text)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"Line {number} of {FILE} is no acceptance; correct it, or delete it.") from None
+        raise UserError(f"Line {number} of {FILE} is not a valid acceptance; correct it, or delete it.") from None
 
 
 def append(lines: Iterable[Line]) -> None:
@@ -121,7 +121,7 @@ class Comparison:
         new = {each.name for key, each in self.new.items() if key not in after}
         gone = {each.name for key, each in self.old.items() if key not in before}
         found = [*changed, *(f"{name} is new" for name in sorted(new - gone))]
-        return [*found, *(f"{name} is gone" for name in sorted(gone - new))] or ["the code that it enters by changed"]
+        return [*found, *(f"{name} is gone" for name in sorted(gone - new))] or ["the code that it starts with changed"]
 
 
 def smallest(lines: Iterable[Line], compared: Iterable[Comparison]) -> list[Line]:

@@ -55,7 +55,7 @@ class Receipt(Signed):
 
 def read_receipt(receipt: Path) -> JSON:
     kept = f"bring it back with `git checkout -- {receipt}` or `dvc checkout {receipt}`"
-    return dict(read_json(receipt, Receipt, f"{kept}, or delete it and have what it signed for made again"))
+    return dict(read_json(receipt, Receipt, f"{kept}, or delete it: its results are then made again"))
 
 
 def whole_receipt(value: Any) -> bool:

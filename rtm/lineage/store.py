@@ -257,7 +257,7 @@ class Store:
         files = {path: found.entry.files[role(path, job.root)] for path in job.outputs}
         for path, file in files.items():
             if not (self._is_at(path, file) or self._obtained(found, role(path, job.root))):
-                print(f"{job.id} is in the store, but the bytes of {path} cannot be had from it.", file=sys.stderr)
+                print(f"{job.id} is in the store, but the store cannot give the bytes of {path}.", file=sys.stderr)
                 return False
         self._keep_present(job)
         self._keep_graph(job, found.entry)

@@ -119,5 +119,5 @@ def _running(folder: Path) -> Iterator[tuple[str, Progressed]]:
 def failure(text: str, log: Path, lines: int = 25) -> str:
     """The sentence of the job that failed; where it has none, the end of the log."""
     if said := [line.removeprefix(SAID) for line in text.splitlines() if line.startswith(SAID)]:
-        return f"{said[-1]} (Of a job; {log} has all of it.)"
+        return f"{said[-1]} (From a job; its whole output is in {log}.)"
     return "\n".join([f"Not all jobs succeeded; {log} ends with:", *text.splitlines()[-lines:]])

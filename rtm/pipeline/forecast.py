@@ -21,9 +21,9 @@ def forecast(trainings: Sequence[Job], graph: Iterable[Job], ledger: Ledger, at_
     asked = [_left(job, ledger) * job.compute.hours * 3600 for job in trainings if _kind(job) not in known]
     parts = [f"{_counted(len(trainings))} to do"]
     if seconds:
-        parts += [f"{rough_time(sum(seconds))} by finished ones like {'it' if len(seconds) == 1 else 'them'}"]
+        parts += [f"{rough_time(sum(seconds))} (as similar finished ones took)"]
     if asked:
-        parts += [f"{f'{len(asked)} of them ' if seconds else ''}at most {rough_time(sum(asked))} by params/"]
+        parts += [f"{f'{len(asked)} of them ' if seconds else ''}at most {rough_time(sum(asked))} (by params/)"]
     if min(at_a_time, len(trainings)) > 1:
         at_once = max(*seconds, *asked, sum([*seconds, *asked]) / at_a_time)
         parts += [f"{rough_time(at_once)} with {at_a_time} at a time"]

@@ -424,7 +424,7 @@ def _text(resources: Any, name: str) -> str | None:
 
 def _would_come(number: int) -> str:
     results = "1 result" if number == 1 else f"{number} results"
-    return f"{results} would come from the store and not be made, also where the list above has its job."
+    return f"{results} would come from the store, not from a job, even if the list above has the job."
 
 
 def hours_of(receipt: Mapping[str, Any]) -> float:

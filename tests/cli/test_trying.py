@@ -142,7 +142,7 @@ def asked(**given: object) -> argparse.Namespace:
     ("given", "message"),
     [
         ({}, "Name a folder of images: rtm try FOLDER"),
-        ({"source": Path("cats"), "name": "My cats"}, "'My cats' is no name for a trial"),
+        ({"source": Path("cats"), "name": "My cats"}, "'My cats' cannot name a trial"),
         ({"source": Path("cats"), "minutes": -1.0}, "--minutes is -1.0; give a number above 0"),
         ({"source": Path("cats"), "minutes": 1.0, "epochs": 3}, "Give --minutes or --epochs, not both"),
         ({"export": "dogs"}, "There is no trial 'dogs'"),

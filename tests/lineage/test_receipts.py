@@ -379,7 +379,7 @@ def check_alone(made: Job) -> None:
 def test_a_line_that_is_none_is_named(package: Path) -> None:
     make(job("train"))
     equivalence.FILE.write_text("{}\n")
-    with pytest.raises(UserError, match=r"Line 1 of lineage/equivalences\.jsonl is no acceptance"):
+    with pytest.raises(UserError, match=r"Line 1 of lineage/equivalences\.jsonl is not a valid acceptance"):
         check_alone(job("train"))
 
 

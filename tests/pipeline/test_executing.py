@@ -11,7 +11,7 @@ def test_the_sentence_of_the_job_is_said() -> None:
     text = (
         "rtm: a remark.\nmuch more\nrtm: The disk is full; free some space.\nWorkflowError:\nAt least one job failed.\n"
     )
-    assert failure(text, LOG) == f"The disk is full; free some space. (Of a job; {LOG} has all of it.)"
+    assert failure(text, LOG) == f"The disk is full; free some space. (From a job; its whole output is in {LOG}.)"
 
 
 def test_a_job_without_a_sentence_shows_the_end_of_its_log() -> None:

@@ -38,7 +38,7 @@ def test_finished_trainings_with_other_mappers_say_how_long(graph: dict[str, Job
     for name, seconds in (("desk_mlp8/seed0", 1200), ("desk_rtm/seed0", 3600), ("desk_rtm/seed1", 1800)):
         finish(graph[f"train/{name}"], seconds)
     finish(graph["train/desk_stylegan2_ada_mlp/seed0"], 99999)  # another method: not like them
-    assert said(graph, PLANNED).startswith("3 trainings to do, 90.0 min by finished ones like them; ")
+    assert said(graph, PLANNED).startswith("3 trainings to do, 90.0 min (as similar finished ones took); ")
     assert "45.0 min with 2 at a time" in said(graph, PLANNED, 2)
     assert "30.0 min with 8 at a time" in said(graph, PLANNED, 8)  # one training is not shared
     assert "at a time" not in said(graph, PLANNED[:1], 2)
@@ -48,14 +48,14 @@ def test_what_is_done_of_a_training_is_left_out(graph: dict[str, Job]) -> None:
     finish(graph["train/desk_mlp8/seed0"], 1000)
     log = run_folder(Ledger(), graph[PLANNED[0]]) / "log.jsonl"
     write_text(log, json.dumps({"step": 1575, "seconds": 4000.0}) + "\n")
-    assert said(graph, PLANNED[:1]).startswith("1 training to do, 4.2 min by finished ones like it; ")
+    assert said(graph, PLANNED[:1]).startswith("1 training to do, 4.2 min (as similar finished ones took); ")
 
 
 def test_without_finished_ones_the_limit_is_given(graph: dict[str, Job]) -> None:
-    assert said(graph, PLANNED).startswith("3 trainings to do, at most 3.0 h by params/; ")
+    assert said(graph, PLANNED).startswith("3 trainings to do, at most 3.0 h (by params/); ")
     finish(graph["train/desk_mlp8/seed0"], 1200)
     mixed = said(graph, [*PLANNED, "train/desk_stylegan2_ada_mlp/seed0"])
-    assert "60.0 min by finished ones like them, 1 of them at most 60.0 min by params/; " in mixed
+    assert "60.0 min (as similar finished ones took), 1 of them at most 60.0 min (by params/); " in mixed
 
 
 def test_a_damaged_curve_is_no_error(graph: dict[str, Job]) -> None:
