@@ -61,8 +61,8 @@ def test_its_lineage_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -
     with chdir(folder):
         rtm("lineage", "why", f"{AT}/train/{NAME}/seed0", f"{AT}/lineage/latency/{NAME}.json")
         rtm("lineage", f"{AT}/checkpoints/{NAME}/seed0.safetensors")
-    why, told, *_ = capsys.readouterr().out.splitlines()
-    assert why == f"{AT}/train/{NAME}/seed0, {AT}/latency/{NAME}: fresh" and told == f"{AT}/train/{NAME}/seed0: fresh"
+    why, trained, *_ = capsys.readouterr().out.splitlines()
+    assert why == f"{AT}/train/{NAME}/seed0, {AT}/latency/{NAME}: fresh" and trained == f"{AT}/train/{NAME}/seed0: fresh"
 
 
 @pytest.mark.slow(seconds=1)

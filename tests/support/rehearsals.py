@@ -39,7 +39,7 @@ def _begin(folder: Path) -> None:
 
 def result(pool: ProcessPoolExecutor, call: Callable[..., T], *given: Any) -> T:
     """Of a function of this module, called there."""
-    return pool.submit(_told, call, *given).result()
+    return pool.submit(_with_plain_errors, call, *given).result()
 
 
 def apart(folder: Path, call: Callable[..., T], *given: Any) -> T:
@@ -48,7 +48,7 @@ def apart(folder: Path, call: Callable[..., T], *given: Any) -> T:
         return result(pool, call, *given)
 
 
-def _told(call: Callable[..., T], *given: Any) -> T:
+def _with_plain_errors(call: Callable[..., T], *given: Any) -> T:
     try:
         return call(*given)
     except Exception as error:  # some of torch's cannot be sent to another process
