@@ -57,12 +57,14 @@ def test_it_is_never_taken_for_its_experiment(folder: Path, capsys: pytest.Captu
 
 
 @pytest.mark.slow(seconds=1)
-def test_its_lineage_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_lineage_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with chdir(folder):
         rtm("lineage", "why", f"{AT}/train/{NAME}/seed0", f"{AT}/lineage/latency/{NAME}.json")
         rtm("lineage", f"{AT}/checkpoints/{NAME}/seed0.safetensors")
     why, trained, *_ = capsys.readouterr().out.splitlines()
-    assert why == f"{AT}/train/{NAME}/seed0, {AT}/latency/{NAME}: fresh" and trained == f"{AT}/train/{NAME}/seed0: fresh"
+    assert (
+        why == f"{AT}/train/{NAME}/seed0, {AT}/latency/{NAME}: fresh" and trained == f"{AT}/train/{NAME}/seed0: fresh"
+    )
 
 
 @pytest.mark.slow(seconds=1)
