@@ -7,7 +7,6 @@ import torch
 from support.operations import Operations
 
 from rtm.core.randomness import keys_of, normal, normals, permutation, philox, seed_of
-from rtm.data.sampler import batch_of
 
 # known answers of Random123 for philox4x32-10: counter, key, result
 KNOWN = [
@@ -79,12 +78,3 @@ def test_seed_of_separates_names_and_is_stable() -> None:
 
 def test_a_permutation_holds_each_number_once() -> None:
     assert sorted(permutation(3, 1000).tolist()) == list(range(1000))
-
-
-@pytest.mark.parametrize(("images", "batch"), [(10, 4), (7, 7), (5, 16)])
-def test_every_epoch_sees_each_image_once(images: int, batch: int) -> None:
-    steps = images * 3  # a whole number of epochs
-    stream = torch.cat([batch_of(0, step, batch, images) for step in range(steps)])
-    epochs = stream[: len(stream) // images * images].view(-1, images)
-    assert all(sorted(epoch.tolist()) == list(range(images)) for epoch in epochs)
-    assert all(len(batch_of(0, step, batch, images)) == batch for step in range(steps))

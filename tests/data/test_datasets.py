@@ -1,10 +1,17 @@
-"""Batches that were expected are the batches that are read."""
+"""Batches that were expected are the batches that are read; a damaged file is named."""
+
+from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
+from support.archives import flat, write_folder
+from support.datasets import toy
 
+from rtm.core.errors import UserError
 from rtm.core.pixels import to_unit
 from rtm.data.datasets import Images
+from rtm.data.prepare import prepare
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -36,3 +43,16 @@ def test_nothing_is_read_ahead_for_a_cpu() -> None:
     images = Few()
     images.expect([torch.tensor([1])], CPU)
     assert images.reads == 0 and not images._ahead
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("images.npy", None), ("labels.npy", b""), ("meta.json", b"{}"), ("meta.json", b"[]"), ("meta.json", b"\xff")],
+)
+def test_a_damaged_file_is_named(images: Path, tmp_path: Path, name: str, content: bytes | None) -> None:
+    prepare("toy", toy(count=1, classes=1), images, write_folder(tmp_path / "toy", {"a/0.png": flat(8, 0)}))
+    path = images.with_name(name)
+    path.write_bytes(path.read_bytes()[:-1] if content is None else content)
+    damaged = r"(is damaged or of another kind|cannot be read) \(.*\); (get it with `rtm fetch toy`|bring it back)"
+    with pytest.raises(UserError, match=f"{name} ({damaged})"):
+        Images(images)

@@ -2,14 +2,12 @@
 
 import hashlib
 import io
-import json
 import os
 import pickle
 import signal
 import struct
 import subprocess
 import sys
-import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from support import FILES, PARAMS
+from support import FILES
 from support.archives import (
     cifar_batches,
     cifar_sheets,
@@ -30,12 +28,11 @@ from support.archives import (
     write_tar,
     write_zip,
 )
+from support.datasets import DATASETS, first_pixels, left, small, toy
 from support.needed import needed
-from support.servers import serving
 from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Resize
 
-from rtm.config import load
-from rtm.config.experiments import Dataset, Source, Split
+from rtm.config.experiments import Split
 from rtm.core.errors import UserError
 from rtm.core.files import digest, read_json, write_json
 from rtm.core.pixels import to_pixels, to_unit
@@ -43,42 +40,8 @@ from rtm.data.check import problems
 from rtm.data.datasets import Images
 from rtm.data.fetch import fetch_dataset
 from rtm.data.prepare import prepare
-from rtm.lineage.fingerprint import present
-from rtm.lineage.receipts import Ledger
-from rtm.pipeline.graph import jobs
 
-DATASETS = load("paper", PARAMS).params.datasets
 DIGITS = DATASETS["digits"]
-
-
-def small(name: str, count: int, resolution: int | None = None, **changes: object) -> Dataset:
-    """A dataset of params/ with few images."""
-    side = resolution or DATASETS[name].resolution
-    few = {"count": count, "resolution": side, "sha256": None, "test": Split(count=2) if DATASETS[name].test else None}
-    return DATASETS[name].model_copy(update={**few, **changes})
-
-
-def toy(**changes: object) -> Dataset:
-    described = {"title": "Toy", "kind": "images", "resolution": 8, "count": 3, "licence": "-", "citation": "-"}
-    return Dataset.model_validate_json(json.dumps({**described, **changes}))
-
-
-@pytest.fixture
-def images(tmp_path: Path) -> Path:
-    return tmp_path / "data/toy/images.npy"
-
-
-@pytest.fixture
-def three(tmp_path: Path) -> Path:
-    return write_zip(tmp_path / "three.zip", {f"{value}.png": flat(8, value) for value in range(3)})
-
-
-def left(images: Path) -> list[str]:
-    return sorted(path.name for path in images.parent.glob("*")) if images.parent.exists() else []
-
-
-def first_pixels(images: Path) -> list[int]:
-    return [int(value) for value in np.load(images)[:, 0, 0, 0]]
 
 
 # what comes out
@@ -173,17 +136,6 @@ def test_a_wrong_test_split_leaves_everything_as_it_was(images: Path, tmp_path: 
         assert {path.name: digest(path) for path in images.parent.iterdir()} == before
     images.with_name("test_images.npy").write_bytes(images.read_bytes())
     assert "test_images.npy has sha256" in "; ".join(problems(small("cifar10", 10), images))
-
-
-def test_a_cifar_archive_of_another_name_must_be_a_published_one(images: Path, tmp_path: Path) -> None:
-    """Its pickles are not even opened."""
-    source = write_tar(tmp_path / "mine.tgz", cifar_batches(noise(10, 3072), [0] * 10))
-    with pytest.raises(UserError, match=r"mine\.tgz is not the original \(md5 is"):
-        fetch_dataset("cifar10", small("cifar10", 10), images, tmp_path / "downloads", source)
-    sources = [Source(url="https://example.org/x.tgz", sha256=digest(source))]
-    dataset = small("cifar10", 10, sources=(*DATASETS["cifar10"].sources, *sources))
-    fetch_dataset("cifar10", dataset, images, tmp_path / "downloads", source)
-    assert left(images) == ["images.npy", "labels.npy", "meta.json", "test_images.npy", "test_labels.npy"]
 
 
 def test_cifar_10_is_the_published_one() -> None:
@@ -400,204 +352,3 @@ def test_a_killed_preparation_leaves_no_dataset_and_goes_on(images: Path, three:
         Images(images)
     fetch_dataset("toy", toy(), images, tmp_path / "downloads", three)
     assert {path.name for path in images.parent.iterdir()} == {"images.npy", "meta.json"}
-
-
-# where it comes from
-
-
-def test_a_dataset_is_fetched_prepared_and_not_fetched_again(images: Path, tmp_path: Path, three: Path) -> None:
-    downloads = tmp_path / "downloads"
-    with serving(three.read_bytes(), "404") as gone, serving(three.read_bytes(), "honest") as mirror:
-        dataset = toy(sources=[{"url": gone.url, "file": "three.zip"}, {"url": mirror.url, "file": "three.zip"}])
-        seen = fetch_dataset("toy", dataset, images, downloads)
-        assert seen == {"three.zip": digest(three), "images.npy": digest(images)}
-        assert read_json(images.with_name("meta.json"))["source"] == {"file": "three.zip", "sha256": digest(three)}
-        images.unlink()
-        assert fetch_dataset("toy", dataset, images, downloads, seen=seen) == seen
-        assert [len(gone.asked), len(mirror.asked)] == [1, 1]
-
-
-def test_what_the_user_put_in_place_comes_first(images: Path, tmp_path: Path, three: Path) -> None:
-    with serving(b"", "500") as server:
-        dataset = toy(sources=[{"url": server.url}])
-        write_folder(tmp_path / "downloads/toy", {f"{value}.png": flat(8, value + 5) for value in range(3)})
-        fetch_dataset("toy", dataset, images, tmp_path / "downloads")
-        assert first_pixels(images) == [5, 6, 7]
-        fetch_dataset("toy", dataset, images, tmp_path / "downloads", three)
-        assert first_pixels(images) == [0, 1, 2]
-        assert not server.asked
-    with pytest.raises(UserError, match="absent does not exist; give the file or folder itself"):
-        fetch_dataset("toy", dataset, images, tmp_path / "downloads", tmp_path / "absent")
-
-
-def test_the_first_seen_checksum_counts_ever_after(images: Path, tmp_path: Path, three: Path) -> None:
-    downloads, changed = tmp_path / "downloads", tmp_path / "changed.zip"
-    write_zip(changed, {f"{value}.png": flat(8, value + 9) for value in range(3)})
-    with serving(three.read_bytes(), "honest") as server:
-        dataset = toy(sources=[{"url": server.url}])
-        seen = fetch_dataset("toy", dataset, images, downloads)
-        before = digest(images)
-        (downloads / "file.zip").unlink()
-        server.content = changed.read_bytes()  # the address has a new file
-        with pytest.raises(UserError, match=f"gave a file whose sha256 is {digest(changed)}, not {digest(three)}"):
-            fetch_dataset("toy", dataset, images, downloads, seen=seen)
-    (downloads / "file.zip").write_bytes(changed.read_bytes())
-    with pytest.raises(UserError, match=r"file\.zip is not the original \(sha256 is"):
-        fetch_dataset("toy", dataset, images, downloads, seen=seen)
-    with pytest.raises(UserError, match=r"came out with sha256 .* of its receipt"):
-        fetch_dataset("toy", dataset, images, downloads, changed, seen)
-    folder = write_folder(tmp_path / "folder", {f"{value}.png": flat(8, value) for value in range(3)})
-    seen = fetch_dataset("toy", dataset, images, downloads, folder, seen)
-    (folder / "2.png").write_bytes(flat(8, 3))
-    with pytest.raises(UserError, match="folder is not what was fetched before"):
-        fetch_dataset("toy", dataset, images, downloads, folder, seen)
-    assert digest(images) == before
-
-
-def test_a_published_checksum_is_insisted_on(images: Path, tmp_path: Path, three: Path) -> None:
-    downloads = write_folder(tmp_path / "downloads", {"file.zip": three.read_bytes()})
-    dataset = toy(sources=[{"url": "https://example.org/file.zip", "md5": "0" * 32}])
-    with pytest.raises(UserError, match=r"file\.zip is not the original \(md5 is .*\); delete it"):
-        fetch_dataset("toy", dataset, images, downloads)
-    assert left(images) == []
-
-
-def test_what_a_person_must_get_is_in_the_message(images: Path, tmp_path: Path) -> None:
-    page = {"page": "https://example.org/form", "file": "toy-v1.zip"}
-    dataset = toy(sources=[page], licence="research only")
-    message = (
-        r"^Toy needs a person: get toy-v1\.zip from https://example\.org/form \(licence: research only\) and put it at "
-        r"\S+/downloads/toy-v1\.zip, or a folder of its images at \S+/downloads/toy, and run this again; "
-        r"`rtm fetch toy --wait` waits for the file\.$"
-    )
-    with pytest.raises(UserError, match=message):
-        fetch_dataset("toy", dataset, images, tmp_path / "downloads")
-    with serving(b"", "login") as server:
-        dataset = toy(sources=[{"url": server.url}, page])
-        with pytest.raises(UserError, match=r"No source gave Toy \(\S+ answers with a web page.*: get toy-v1\.zip"):
-            fetch_dataset("toy", dataset, images, tmp_path / "downloads")
-
-
-def test_waiting_goes_on_by_itself(
-    images: Path, tmp_path: Path, three: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    downloads, content = tmp_path / "downloads", three.read_bytes()
-    looks = 0
-
-    def person(seconds: float) -> None:
-        """Copies the file in three pieces, while the other looks."""
-        nonlocal looks
-        looks += 1
-        if looks <= 3:
-            with open(downloads / "toy-v1.zip", "ab") as file:
-                file.write(content[(looks - 1) * 100 : looks * 100 if looks < 3 else None])
-
-    monkeypatch.setattr("time.sleep", person)
-    dataset = toy(sources=[{"page": "https://example.org/form", "file": "toy-v1.zip"}])
-    fetch_dataset("toy", dataset, images, downloads, wait=True)
-    assert first_pixels(images) == [0, 1, 2] and looks == 4
-    assert "this command waits for it and then continues" in capsys.readouterr().err
-
-
-def test_two_datasets_of_one_archive_download_it_once(tmp_path: Path) -> None:
-    files = {f"bundle/{name}/img/{number}.png": flat(8, number) for name in ("a", "b") for number in range(3)}
-    source = write_zip(tmp_path / "bundle.zip", files)
-    with serving(source.read_bytes(), "drops", "honest") as server:
-        sets = {name: toy(folders=[name], sources=[{"url": server.url}]) for name in ("a", "b")}
-        threads = [
-            threading.Thread(target=fetch_dataset, args=(name, each, tmp_path / name / "images.npy", tmp_path / "got"))
-            for name, each in sets.items()
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(server.asked) == 2 and all((tmp_path / name / "meta.json").exists() for name in sets)
-
-
-# what is known of it
-
-
-def test_check_finds_every_change(images: Path, tmp_path: Path) -> None:
-    files = {f"{kind}/{value}.png": flat(8, value) for kind in "ab" for value in range(2)}
-    dataset = toy(count=4, classes=2)
-    source = write_folder(tmp_path / "toy", files)
-
-    def found(dataset: Dataset = dataset) -> str:
-        return "; ".join(problems(dataset, images))
-
-    prepare("toy", dataset, images, source)
-    assert found() == ""
-    assert "holds uint8 (4, 8, 8, 3), not uint8 (5, 8, 8, 3)" in found(dataset.model_copy(update={"count": 5}))
-    assert "but params/datasets.yaml says 000" in found(dataset.model_copy(update={"sha256": "0" * 64}))
-    (images.with_name(".images.npy.1.tmp")).write_bytes(b"")
-    assert found() == ".images.npy.1.tmp does not belong there"
-    images.with_name(".images.npy.1.tmp").unlink()
-    np.save(images.with_name("labels.npy"), np.array([0, 1, 2, 0]))
-    assert found() == "labels.npy does not give each image one of 2 classes"
-    prepare("toy", dataset, images, source)
-    with open(images, "r+b") as file:
-        file.seek(-1, os.SEEK_END)
-        file.write(b"\xff")
-    assert "but meta.json says" in found()
-    images.write_bytes(b"nonsense")
-    assert found().startswith("it cannot be read")
-    images.with_name("meta.json").unlink()
-    assert "images.npy is missing" in found()
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("images.npy", None), ("labels.npy", b""), ("meta.json", b"{}"), ("meta.json", b"[]"), ("meta.json", b"\xff")],
-)
-def test_a_damaged_file_is_named(images: Path, tmp_path: Path, name: str, content: bytes | None) -> None:
-    prepare("toy", toy(count=1, classes=1), images, write_folder(tmp_path / "toy", {"a/0.png": flat(8, 0)}))
-    path = images.with_name(name)
-    path.write_bytes(path.read_bytes()[:-1] if content is None else content)
-    damaged = r"(is damaged or of another kind|cannot be read) \(.*\); (get it with `rtm fetch toy`|bring it back)"
-    with pytest.raises(UserError, match=f"{name} ({damaged})"):
-        Images(images)
-
-
-def test_every_dataset_says_where_it_comes_from() -> None:
-    assert len(DATASETS) == 20
-    counts = {name: dataset.count for name, dataset in DATASETS.items()}
-    assert counts == {
-        "digits": 1797, "digits300": 300, "digits_rest": 1497, "cifar10": 50_000,
-        "celebahq": 30_000, "afhq": 14_630, "obama": 100, "grumpy_cat": 100,
-        "panda": 100, "ffhq100": 100, "cat": 160, "dog": 389, "anime": 120, "skulls": 97, "shells": 64,
-        "imagenet64": 1281167,
-        "cifar10_horse100": 100, "cifar10_horse_rest": 1000, "cifar10_500": 500, "cifar10_500_rest": 1000,
-    }  # fmt: skip
-    for dataset in DATASETS.values():
-        assert dataset.licence and dataset.citation
-        assert dataset.sources or dataset.of or dataset.kind == "digits"
-        for source in dataset.sources:
-            assert (source.url or source.page or "https://").startswith("https://")
-            assert "/" not in source.name and source.name
-
-
-def test_how_data_is_got_leaves_trainings_fresh() -> None:
-    """What a fetch depends on is the preparation alone; a training reads, and prepares nothing."""
-    got = {"rtm.data.download", "rtm.data.sources", "rtm.data.fetch", "rtm.data.check"}
-    assert not got & set(present().reached(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
-    reached = present().reached(("rtm.training.loop:Run", "rtm.methods.imle.method"))
-    reading = {module for module in reached if module.startswith("rtm.data.")}
-    assert reading == {"rtm.data.datasets", "rtm.data.sampler", "rtm.data.weights"}
-
-
-def test_the_test_split_is_no_part_of_what_trainings_depend_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = load("paper", PARAMS)
-    monkeypatch.chdir(tmp_path)
-    graph = jobs(config)
-    job, training = graph["fetch/cifar10"], graph["train/cifar10_imle_rtm/seed0"]
-    assert [path.name for path in job.outputs] == ["images.npy", "labels.npy", "test_images.npy", "test_labels.npy"]
-
-    def fingerprint(changed: str = "") -> str:
-        outputs = {str(path): {"md5": "new" if path.name == changed else "old", "size": 1} for path in job.outputs}
-        parts: dict[str, object] = {"params": {}, "code": "", "inputs": {}}
-        write_json(job.receipt, {"fingerprint": "", "parts": parts, "outputs": outputs, "made": {}})
-        return Ledger().fingerprint(training)
-
-    assert fingerprint("test_images.npy") == fingerprint("test_labels.npy") == fingerprint()
-    assert fingerprint("images.npy") != fingerprint()

