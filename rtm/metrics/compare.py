@@ -1,4 +1,4 @@
-"""Measure any images against any others as the pipeline measures its own; on request also look for copies."""
+"""Compare any two sets of images by the pipeline's own metrics; on request also look for copies."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,14 +31,14 @@ def compare(
     config: Config,
     layout: Layout,
     one: Named,  # the images that are measured
-    other: Named,  # those that they are compared with
+    other: Named,  # the images to compare with
     protocol_name: str,
-    samples: int | None = None,  # how many of the first; by default the protocol's number
+    samples: int | None = None,  # how many images of `one`; by default the protocol's number
     seed: int = 0,  # of the random subset
     memorised: bool = False,  # whether to look for copies of training images
-    held_out: Named | None = None,  # images that were not trained on; by default those that a dataset has
+    held_out: Named | None = None,  # images that no training saw; by default the dataset's own, if it has some
 ) -> dict[str, Any]:
-    """Every metric of one set against another, with intervals and with what it was made from."""
+    """Every metric of one set against another, with intervals and with the origin of both sets."""
     protocol, kept = config.params.protocols[protocol_name], layout.kept_features()
     required = protocol.required(other.dataset or "")
     fake = chosen(one, required if samples is None else samples, required, seed, protocol)
@@ -70,7 +70,7 @@ def compare(
 
 
 def _notes(one: str, images: list[bytes], other: str, reference: list[bytes]) -> Iterator[str]:
-    """What makes numbers look better, and intervals narrower, than they are: images that are the same bit for bit."""
+    """Warnings about images that are equal bit for bit: they make metrics too good and intervals too narrow."""
     if shared := len(set(images) & set(reference)):
         yield f"{shared:,} images of {one} are in {other} too, bit for bit"
     for name, keys in ((one, images), (other, reference)):
@@ -79,7 +79,7 @@ def _notes(one: str, images: list[bytes], other: str, reference: list[bytes]) ->
 
 
 def chosen(one: Named, count: int, required: int, seed: int, protocol: Protocol) -> Chosen:
-    """The images that are measured, refused before anything is extracted if they are too few."""
+    """The images to measure. If they are too few, an error comes before any features are extracted."""
     fewest = max(protocol.k + 1, protocol.splits)
     if count < fewest:
         raise UserError(f"The protocol's metrics need at least {fewest} images, not {count}.")
@@ -88,13 +88,13 @@ def chosen(one: Named, count: int, required: int, seed: int, protocol: Protocol)
         asked = f"The protocol asks for {required:,} images" if count == required else f"--samples asks for {count:,}"
         raise UserError(f"{asked} and {one.name} has {found:,}; {advice or 'give more'}.")
     rows = some_of(found, count, seed)
-    if protocol.pr_samples:  # the first images stand for all, and a folder may be sorted by class
+    if protocol.pr_samples:  # precision and recall use the first images, but a folder may be sorted by class
         rows = rows[permutation(seed_of("order", seed), count).numpy()]
     return Chosen(one.images, rows)
 
 
 def _whole(named: Named, fake: Chosen, name: str, fewest: int) -> Chosen:
-    """All images of a set, if they are as large as those that are measured: at another size they would be others."""
+    """All images of a set. An error if their size differs from the size of `fake`: resizing would change them."""
     if (found := len(named.images)) < (fewest := max(fewest, 4)):
         raise UserError(f"{named.name} has too few images, {found}; compare with at least {fewest}.")
     images = Chosen(named.images, np.arange(len(named.images)))
@@ -107,7 +107,7 @@ def _whole(named: Named, fake: Chosen, name: str, fewest: int) -> Chosen:
 
 
 def _deviations(other: Named, count: int, required: int, protocol: Protocol) -> Iterator[str]:
-    """What is not as the protocol has it: such numbers are not comparable with those of tables."""
+    """The deviations from the protocol: with any of them, the numbers cannot be compared with tables."""
     if count != required:
         yield f"{count:,} images instead of {required:,}"
     if not (other.training and other.dataset and other.name == protocol.compared(other.dataset)):
@@ -124,7 +124,7 @@ def _weights(layout: Layout, extractors: dict[str, Extractor]) -> dict[str, str]
 
 
 def _copies(fake: FeatureSet, sets: dict[str, Chosen], extractor: Extractor, kept: Path) -> dict[str, Any]:
-    """A refusal of the test is a part of the result: the metrics stand beside it."""
+    """Look for copies. If the test is impossible, the result says why, so that the metrics are not lost."""
     train, unseen = (
         extracted(sets[role], extractor, len(sets[role]), kept).features if role in sets else None
         for role in ("train", "held_out")

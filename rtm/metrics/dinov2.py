@@ -37,7 +37,7 @@ class Block(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """Images (b, 3, side, side), normalised, to class tokens (b, d); the sizes are those of the tensors."""
+    """Normalised images (b, 3, side, side) to class tokens (b, d). All sizes are read from the given tensors."""
 
     def __init__(self, tensors: Mapping[str, Tensor], side: int) -> None:
         super().__init__()
@@ -61,9 +61,9 @@ class VisionTransformer(nn.Module):
 
 
 def positions(embedding: Tensor, grid: int) -> Tensor:
-    """Position embeddings (1, 1 + n x n, d) for a grid of another size, resized as the official network does it.
+    """Position embeddings (1, 1 + n x n, d) for a grid of another size, resized as in the official network.
 
-    It adds 0.1 to the size that it asks for, so that rounding loses no row; samples are n / (grid + 0.1) apart.
+    The official code adds 0.1 to the wanted size, so that rounding loses no row. So samples are n / (grid + 0.1) apart.
     """
     of_class, of_patches = embedding[:, :1], embedding[:, 1:]
     n = round(of_patches.shape[1] ** 0.5)
@@ -75,7 +75,7 @@ def positions(embedding: Tensor, grid: int) -> Tensor:
 
 
 class DINOv2Extractor(Extractor):
-    """1024-d class tokens; images are resized by Pillow's bicubic, in 8 bits, as dgm-eval does it."""
+    """1024-d class tokens. Images are resized by Pillow's bicubic filter in 8 bits, as in dgm-eval."""
 
     SIDE = 224
     title = "DINOv2 ViT-L/14"

@@ -1,4 +1,4 @@
-"""The stage `evaluate`: from samples to the metrics of a protocol, with a record of what they were made from."""
+"""The stage `evaluate`: from samples to the metrics of a protocol, with a record of all inputs."""
 
 import json
 from collections.abc import Callable
@@ -34,9 +34,9 @@ from rtm.metrics.refinement import Curves, Refinement, hardness
 from rtm.metrics.uncertainty import Interval, about, frechet_error, of_share
 
 BATCH = 128
-FEW = 10_000  # samples of which features are kept, 80 MB of Inception's; variants and protocols share images
+FEW = 10_000  # most samples whose features are kept (80 MB with Inception), because variants and protocols share images
 DIGITS = {"kid": 9, "kid_se": 9}  # decimals in files; of other metrics 6
-SURE = 0.9  # a digit that the classifier names with more than this probability is one that can be read
+SURE = 0.9  # a digit counts as readable if the classifier's probability is above this
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ImageSet:
     """The features of a set of images under a protocol."""
 
     quality: FeatureSet  # for FID and IS
-    coverage: FeatureSet  # for precision and recall; the same object where one network serves both
+    coverage: FeatureSet  # for precision and recall; the same object if one network serves both
     extractors: dict[str, str]  # name: digest
 
     def save(self, path: Path) -> None:
@@ -61,7 +61,7 @@ class ImageSet:
 
     @cached_property
     def floor(self) -> Callable[[int], tuple[float, tuple[int, int]]]:
-        """`frechet_floor` by the number of generated images, each computed once."""
+        """A function from the number of generated images to `frechet_floor`; it computes each value once."""
         return cache(partial(frechet_floor, self.statistics))
 
     @cached_property
@@ -99,7 +99,7 @@ def extractor_of(name: str, protocol: Protocol, layout: Layout) -> Extractor:
 
 
 def load_extractors(protocol: Protocol, layout: Layout, real: ImageSet | None = None) -> dict[str, Extractor]:
-    """The protocol's networks by name; an error if they are not those that made the features `real`."""
+    """The protocol's networks by name; an error if other networks made the features `real`."""
     names: set[str] = {protocol.extractor, protocol.pr_extractor}
     extractors = {name: extractor_of(name, protocol, layout) for name in sorted(names)}
     if real is not None and _digests(extractors) != real.extractors:
@@ -123,11 +123,11 @@ def features_of(
     images: Pictures,  # (N, H, W, 3)
     protocol: Protocol,
     extractors: dict[str, Extractor],
-    count: int | None = None,  # of the first images, for FID and IS; by default all
-    pr_count: int | None = None,  # of the first of those, for precision and recall; by default all of them
-    kept: Path | None = None,  # where features stay for another time
+    count: int | None = None,  # FID and IS use this many of the first images; by default all
+    pr_count: int | None = None,  # precision and recall use this many of the first images; by default `count`
+    kept: Path | None = None,  # a folder that keeps features for later calls
 ) -> ImageSet:
-    """Features by the protocol's networks; each runs once, on the images that it is needed for."""
+    """Features by the protocol's networks. Each network runs once, and only on the images that need it."""
     count = count or len(images)
     counts: dict[str, int] = {protocol.pr_extractor: min(pr_count or count, count), protocol.extractor: count}
     sets = {name: extracted(images, extractors[name], number, kept) for name, number in counts.items()}
@@ -135,7 +135,7 @@ def features_of(
 
 
 def reference_features(images: Pictures, protocol: Protocol, extractors: dict[str, Extractor], kept: Path) -> ImageSet:
-    """Of the real images; precision and recall see a random subset where the protocol asks for one."""
+    """Features of the real images. Precision and recall use a random subset if the protocol asks for one."""
     found = features_of(images, protocol, extractors, kept=kept)
     if protocol.pr_reference is None or protocol.pr_reference >= len(images):
         return found
@@ -183,7 +183,7 @@ def measure(fake: ImageSet, real: ImageSet, protocol: Protocol) -> Measured:
 
 
 def missing_metrics(fake: ImageSet, protocol: Protocol, layout: Layout) -> dict[str, str]:
-    """The metrics that the weights cannot give, each with a sentence that says why."""
+    """The metrics that the weights files cannot give, each with a sentence that says why."""
     if fake.quality.logits is not None or protocol.extractor != "inception":
         return {}
     path = layout.weights("inception")
@@ -191,13 +191,13 @@ def missing_metrics(fake: ImageSet, protocol: Protocol, layout: Layout) -> dict[
 
 
 def fid_of(images: Pictures, reference: Path, protocol: Protocol, layout: Layout) -> float:
-    """FID alone: what selects a checkpoint in training."""
+    """Only FID, which selects the checkpoint during training."""
     fake = extract(images, extractor_of(protocol.extractor, protocol, layout), BATCH, best_device())
     return frechet_distance(ImageSet.load(reference).statistics, fake.features)
 
 
 def curve_metrics(real: Pictures, watching: Watching, layout: Layout) -> Callable[[Pictures], dict[str, float]]:
-    """A function for FID, precision and recall of few images against as many real ones: for curves, not for tables."""
+    """A function for FID, precision and recall of few images against equally many real images: only for curves."""
     small = watching.extractor == "digit_classifier"
     protocol = Protocol(
         title="on the way",
@@ -229,7 +229,7 @@ def write_reference(config: Config, layout: Layout, dataset: str, protocol: str)
 
 
 def write_metrics(config: Config, layout: Layout, experiment: Experiment, protocol_name: str, seed: int) -> None:
-    """The metrics of every variant of an experiment's samples, with what they were made from."""
+    """Write the metrics of every variant of an experiment's samples, with a record of all inputs."""
     protocol = config.params.protocols[protocol_name]
     required = protocol.required(experiment.dataset_name)
     samples = {variant: samples_of(layout, experiment, seed, variant, required) for variant in experiment.variants}
@@ -272,12 +272,12 @@ def _refinement(
     layout: Layout,
     experiment: Experiment,
     seed: int,
-    metrics: dict[str, dict[str, float]],  # by variant; what is measured of its depth is added
+    metrics: dict[str, dict[str, float]],  # by variant; the measurements of its depth are added here
     features: dict[str, FeatureSet],  # of the samples, by variant
     real: ImageSet,
     look: Callable[[Pictures], FeatureSet],
 ) -> dict[str, Curves]:
-    """How a recursive mapper converges; nothing of other mappers."""
+    """The convergence of a recursive mapper; empty for other mappers."""
     if not isinstance(experiment.mapper, Recursive):
         return {}
     refinement = Refinement.load(experiment, layout.checkpoint(experiment.name, seed), seed)

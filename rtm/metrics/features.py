@@ -1,4 +1,4 @@
-"""From images to features: what all networks behind the metrics share."""
+"""From images to features: the code that all networks behind the metrics share."""
 
 import hashlib
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Extractor(nn.Module):
 
     digest: str
     title: str  # for people
-    quick = False  # whether to extract again costs less than to keep features
+    quick = False  # true if extracting again costs less than keeping features
 
     def forward(self, images: Tensor) -> Features:
         raise NotImplementedError
@@ -73,7 +73,8 @@ def joined(parts: Sequence[FeatureSet]) -> FeatureSet:
 
 
 def run(pixels: Pixels, extractor: Extractor, device: torch.device | str) -> FeatureSet:
-    """The features of one batch (n, H, W, 3); the other images in it move an image's features by rounding at most."""
+    """The features of one batch (n, H, W, 3). The other images in the batch change an image's features by rounding
+    only."""
     exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
     with torch.inference_mode(), full_precision(), exact:
         found: Features = extractor.to(device)(torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2))
@@ -86,7 +87,7 @@ def extract(
     extractor: Extractor,
     batch_size: int,
     device: torch.device | str,
-    count: int | None = None,  # of how many images, from the first; by default all
+    count: int | None = None,  # only the first `count` images; by default all
 ) -> FeatureSet:
     count = len(images) if count is None else count
     parts: list[FeatureSet] = []

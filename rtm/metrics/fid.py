@@ -1,9 +1,9 @@
 """Fréchet distance of two Gaussians (Heusel et al. 2017): |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2), in float64.
 
 The trace of the root is the sum of the singular values of F1 F2^T for any factors with F^T F = S. The centred features
-are such factors: where one set is small, F1 F2^T is small, and no covariance is needed. It also leaves out the zero
-eigenvalues of a small set's covariance, whose roots would be mostly rounding. Otherwise the eigenvalues of S1 S2 are
-those of a symmetric matrix, by Cholesky.
+are such factors. If one set is small, F1 F2^T is small, and no covariance is needed. This also leaves out the zero
+eigenvalues of a small set's covariance, whose roots would be mostly rounding. If both sets are large, a Cholesky
+decomposition gives a symmetric matrix with the eigenvalues of S1 S2.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from rtm.core.distances import Floats, Matrix, as_array
 from rtm.core.errors import UserError
 
-ROWS = 8192  # held in float64 at a time
+ROWS = 8192  # rows that are held in float64 at a time
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """A set of features and its mean, to be compared with many others; the rest is computed once, when it is needed."""
+    """A set of features and its mean, for comparisons with many sets. Covariance and factor are computed once, on
+    first use."""
 
     features: NDArray[np.floating]  # (n, d), as given
     mean: Floats  # (d,)
@@ -38,7 +39,7 @@ class Statistics:
         return len(self.features)
 
     def centred(self) -> Iterator[Floats]:
-        """The features about their mean, in pieces."""
+        """The features minus their mean, in pieces."""
         return (self.features[start : start + ROWS] - self.mean for start in range(0, len(self), ROWS))
 
     @cached_property
@@ -53,7 +54,7 @@ class Statistics:
 
     @cached_property
     def factor(self) -> Floats:
-        """F with F^T F = S: the features themselves or, where they are more than dimensions, a square root."""
+        """F with F^T F = S: the centred features or, if there are more features than dimensions, a square root of S."""
         if len(self) < len(self.mean):
             return np.asarray(np.concatenate(list(self.centred())) / np.sqrt(len(self) - 1))
         values, vectors = np.linalg.eigh(self.covariance)
@@ -62,20 +63,21 @@ class Statistics:
 
 
 def frechet_distance(real: Matrix | Statistics, fake: Matrix | Statistics) -> float:
-    """Fréchet distance of two sets of features, or of statistics computed before."""
+    """Fréchet distance of two sets of features, or of their statistics."""
     a = real if isinstance(real, Statistics) else Statistics.of(real, "real")
     b = fake if isinstance(fake, Statistics) else Statistics.of(fake, "fake")
     if a.mean.shape != b.mean.shape:
         raise UserError(f"Real and fake features differ in width, {len(a.mean)} and {len(b.mean)}: use one extractor.")
     squared = float(np.square(a.mean - b.mean).sum() + a.trace + b.trace - 2 * _trace_of_root(a, b))
-    return max(squared, 0.0)  # rounding takes that of equal sets below 0
+    return max(squared, 0.0)  # for equal sets, rounding may give less than 0
 
 
 def frechet_floor(real: Statistics, count: int) -> tuple[float, tuple[int, int]]:
-    """What `count` real images score against the others, or one half against the other: the numbers of both as well.
+    """The FID of `count` real images against the other real images, and the sizes of both parts.
 
-    Images as good as real ones score about this, because FID grows as images become fewer. Where the reference has
-    fewer than twice the images, both parts are smaller than the sets that were compared, and the floor is higher.
+    FID grows when there are fewer images, so even perfect images score about this floor. If there are fewer than
+    2 `count` real images, one half is compared with the other half. Then both parts are smaller than the compared
+    sets, and the floor is higher.
     """
     few = min(count, len(real) // 2)
     order = np.random.default_rng(0).permutation(len(real))
@@ -87,18 +89,18 @@ def _trace_of_root(a: Statistics, b: Statistics) -> float:
     """tr (S1 S2)^1/2."""
     small, large = sorted((a, b), key=len)
     if len(small) >= len(small.mean):
-        try:  # type 2: the eigenvalues of S1 S2 by Cholesky of S2 and the symmetric L^T S1 L
+        try:  # type 2: eigenvalues of S1 S2, by the Cholesky factor L of S2 and the symmetric L^T S1 L
             values = scipy.linalg.eigh(
                 a.covariance, b.covariance, type=2, eigvals_only=True, driver="gv", check_finite=False
             )
             return float(np.sqrt(np.maximum(values, 0)).sum())
         except np.linalg.LinAlgError:
-            pass  # S2 is singular: a constant feature
+            pass  # S2 is singular, for example because a feature is constant
     return float(scipy.linalg.svdvals(crossed(small, large), check_finite=False).sum())
 
 
 def crossed(small: Statistics, large: Statistics) -> Floats:
-    """F1 F2^T; a row for each image of a small set."""
+    """F1 F2^T, with one row for each row of the small set's factor."""
     if not _few(small, large):
         return np.asarray(small.factor @ large.factor.T)
     parts = [small.factor @ part.T for part in large.centred()]
@@ -106,6 +108,6 @@ def crossed(small: Statistics, large: Statistics) -> Floats:
 
 
 def _few(small: Statistics, large: Statistics) -> bool:
-    """Whether the large set's features take fewer operations as a factor than a root of its covariance."""
+    """Whether using the large set's features as its factor takes fewer operations than a root of its covariance."""
     n, m, d = len(small), len(large), len(small.mean)
     return n * m * (2 * d + 4 * n) < m * d**2 + 10 * d**3

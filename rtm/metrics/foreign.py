@@ -1,4 +1,4 @@
-"""The stage `foreign`: images that others generated, measured as the pipeline measures its own."""
+"""The stage `foreign`: measure images that others generated, by the same code as our own images."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from rtm.metrics.sets import Named
 
 
 def write_foreign(config: Config, layout: Layout, name: str, protocol_name: str) -> None:
-    """The metrics of an entry of params/foreign.yaml, once its images are those that it means."""
+    """Check that the images are the ones that an entry of params/foreign.yaml means, and write their metrics."""
     foreign, protocol = config.params.foreign[name], config.params.protocols[protocol_name]
     path = Path(foreign.samples)
     if not path.exists():

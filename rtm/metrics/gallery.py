@@ -16,9 +16,9 @@ from rtm.metrics.features import Extractor, extract
 from rtm.metrics.sampling import evaluation_seed
 from rtm.models.drawing import draw, draw_many, latents, load_generator, slerp
 
-SAMPLES = {32: 4096}  # largest resolution: number of samples that can still be seen on one sheet, if as many are made
+SAMPLES = {32: 4096}  # largest resolution: number of samples that are still visible on one sheet (at most all)
 FEW_SAMPLES = 64
-POOL = 10_000  # samples that neighbours are chosen from, at most
+POOL = 10_000  # neighbours are chosen from at most this many samples
 QUERIES, NEIGHBOURS = 16, 8
 STRIPS, FRAMES = 6, 15
 

@@ -18,12 +18,12 @@ from rtm.data.pictures import SUFFIXES, open_image
 Pixels = NDArray[np.uint8]
 Rows = slice | NDArray[np.int64]
 REMEDY = "make this image again or remove it"
-UNREAD = {".tif", ".tiff", ".gif", ".avif", ".heic", ".jp2", ".ppm", ".tga"}  # images, of formats that are not read
-PIECE = 500  # images whose values are checked at a time
+UNREAD = {".tif", ".tiff", ".gif", ".avif", ".heic", ".jp2", ".ppm", ".tga"}  # formats of images that are not read
+PIECE = 500  # number of images whose values are checked at a time
 
 
 class Pictures(Protocol):
-    """uint8 images (N, H, W, 3), or something that reads them when they are asked for."""
+    """uint8 images (N, H, W, 3): an array, or an object that reads images on demand."""
 
     def __len__(self) -> int: ...
 
@@ -31,7 +31,7 @@ class Pictures(Protocol):
 
 
 def load_images(path: Path) -> Pictures:
-    """The images at `path`; an error names the file that is wrong."""
+    """The images at `path`; an error names the faulty file."""
     if path.is_dir():
         return _Folder(path)
     if not path.exists():
@@ -42,7 +42,7 @@ def load_images(path: Path) -> Pictures:
 
 
 def key_of(image: Pixels) -> bytes:
-    """What an image (H, W, 3) is known by: the sha256 of "<H>x<W>", a line break and its bytes, row by row."""
+    """The key of an image (H, W, 3): the sha256 of "<H>x<W>", a line break and the image's bytes, row by row."""
     return hashlib.sha256(f"{image.shape[0]}x{image.shape[1]}\n".encode() + image.tobytes()).digest()
 
 
@@ -54,7 +54,7 @@ def some_of(total: int, count: int, seed: int) -> NDArray[np.int64]:
 
 
 class Chosen:
-    """Some of the images; in a folder, only their headers are checked and only they are read."""
+    """A selection of the images. In a folder, only the selected files are checked and read."""
 
     def __init__(self, images: Pictures, rows: NDArray[np.int64]) -> None:
         self.images, self.rows = images, rows
@@ -79,7 +79,7 @@ class Chosen:
 
     @property
     def keys(self) -> list[bytes]:
-        """Of the images, in order; those that were not read yet are read for it."""
+        """The keys of the images, in order. Images that were not read before are read now."""
         for row, key in enumerate(self._keys):
             if key is None:
                 self[row : row + 1]
@@ -93,7 +93,7 @@ class Chosen:
 class _Folder:
     """PNG, JPEG, ... in the order of their names.
 
-    Hidden files and folders, as thumbnails and checkpoints of editors are, do not count; links are followed.
+    Hidden files and folders (thumbnails, checkpoints of editors) are skipped; links are followed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -107,7 +107,7 @@ class _Folder:
             raise UserError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))}).")
 
     def check(self, rows: NDArray[np.int64]) -> None:
-        """Refuse images that are not RGB or not of one size."""
+        """Raise an error if the images are not RGB, or not all of the same size."""
         paths = [self.paths[row] for row in rows]
         first, (width, height) = paths[0].name, _header(paths[0])
         for path in paths:
@@ -126,7 +126,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _broken(folder: Path, found: Sequence[Path]) -> Path | None:
-    """A link to nothing, which a walk through the folder leaves out."""
+    """A broken link, if there is one: a walk through the folder would skip it silently."""
     places = {Path(place) for place, _, _ in os.walk(folder)} | {path.parent for path in found}
     links = (path for place in places for path in place.iterdir() if path.is_symlink())
     return next((link for link in links if not link.exists() and not _is_hidden(link.relative_to(folder))), None)
@@ -141,7 +141,7 @@ def _header(path: Path) -> tuple[int, int]:
 
 
 def _fault(image: Image.Image, path: Path) -> str:
-    """Why the pixels that Pillow gives would not be the image."""
+    """Why Pillow's pixels would differ from the image; "" if they do not."""
     if image.mode != "RGB":
         return f"is of mode {image.mode}, not RGB; convert all images to 8-bit RGB"
     if image.format == "PNG" and _png_depth(path) > 8:
@@ -154,7 +154,7 @@ def _fault(image: Image.Image, path: Path) -> str:
 
 
 def _png_depth(path: Path) -> int:
-    """Bits a channel; Pillow cuts 16 down to 8 without a word."""
+    """The bits of each channel. The header is read here because Pillow silently cuts 16 bits down to 8."""
     with open(path, "rb") as file:
         return file.read(25)[24]  # after the signature, IHDR's length and name, width and height
 
@@ -168,7 +168,7 @@ def _array(path: Path) -> NDArray[np.generic]:
     with reading(path, "save it again, as a numpy file of numbers"):
         if path.suffix == ".npy":
             return np.lib.format.open_memmap(path, mode="r")
-        with open(path, "rb") as file, np.load(file) as archive:  # numpy would leave a damaged one open
+        with open(path, "rb") as file, np.load(file) as archive:  # numpy would not close a damaged file
             candidates = [array for name in archive.files if (array := np.asarray(archive[name])).ndim == 4]
     if len(candidates) != 1:
         raise UserError(f"{path} holds {len(candidates)} arrays of images (4 axes); leave exactly one in it.")
@@ -191,7 +191,7 @@ class _Array:
         self.array = array
 
     def check(self, rows: NDArray[np.int64]) -> None:
-        """Refuse floats out of range before hours of extraction."""
+        """Raise an error for floats out of range, before hours of extraction."""
         if self.array.dtype != np.uint8:
             for start in range(0, len(rows), PIECE):
                 self[rows[start : start + PIECE]]

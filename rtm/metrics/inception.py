@@ -13,10 +13,10 @@ from rtm.metrics.resize import resized
 
 
 class InceptionExtractor(Extractor):
-    """2048 pooled features and, where the weights have them, 1008 classes.
+    """2048 pooled features and, if the weights have them, logits of 1008 classes.
 
-    The way of resizing names the family of protocols: torch-fidelity's `tf1` and clean-fid's `pil_bicubic` normalise as
-    TensorFlow did and leave out the bias of the classes; StudioGAN's `torch` maps 0..255 to -1..1 and keeps it.
+    The kind of resizing also decides other details. torch-fidelity's `tf1` and clean-fid's `pil_bicubic` normalise as
+    TensorFlow did and leave out the bias of the classes. StudioGAN's `torch` maps 0..255 to -1..1 and keeps the bias.
     """
 
     SIDE = 299

@@ -1,6 +1,6 @@
-"""FID's Inception-v3 (TensorFlow's of 2015-12-05): torch-fidelity's layers, made faster without other results.
+"""FID's Inception-v3 (TensorFlow's network of 2015-12-05): torch-fidelity's layers, faster, with the same results.
 
-The batch norms are folded into the convolutions, in float64, and the weights are in channels-last order.
+The batch norms are folded into the convolutions in float64, and the weights are in channels-last order.
 """
 
 from collections import OrderedDict
@@ -45,7 +45,7 @@ def inception_layers() -> nn.Sequential:
 
 
 def load_inception(tensors: Mapping[str, Tensor]) -> nn.Sequential:
-    """The layers with their weights, frozen; the classes of the last layer (fc) are left to the caller."""
+    """The frozen layers with their weights, without the last layer (fc), which gives the classes."""
     with torch.device("meta"):
         network = inception_layers()
     network.load_state_dict({name: x for name, x in tensors.items() if not name.startswith("fc.")}, assign=True)

@@ -20,7 +20,7 @@ def inception_score(
 
 
 def inception_score_error(logits: Matrix, splits: int = 10, shuffle_seed: int | None = 2020) -> float:
-    """The standard error of the mean: an image moves the logarithm of its split's score by its own divergence."""
+    """The standard error of the mean. One image moves the logarithm of its split's score by the image's divergence."""
     errors = _split_scores(logits, splits, shuffle_seed)[1]
     return float(np.sqrt(np.square(errors).sum()) / splits)
 

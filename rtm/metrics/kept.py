@@ -1,8 +1,9 @@
-"""Features that were extracted before, so that nothing is extracted twice and an interrupted extraction goes on.
+"""Keep extracted features on disk: no image is extracted twice, and an interrupted extraction continues.
 
-<folder>/<extractor.digest>/<sha256 of the file>.safetensors holds up to 500 images: `images` (n, 32) uint8, the sha256
-of each (`key_of`), their `features` and, where the network has classes, `logits`. `probe` are the features of two fixed
-images: a file counts only where today's code gives the same, so that features outlive no change of what makes them.
+<folder>/<extractor.digest>/<sha256 of the file>.safetensors holds up to 500 images: `images` (n, 32) uint8 has the
+sha256 of each image (`key_of`), `features` its features and, if the network has classes, `logits` its logits. `probe`
+has the features of two fixed images. A file is used only if the present code gives the same probe, so a change of the
+code or the device never leaves wrong features in use.
 """
 
 import hashlib
@@ -26,11 +27,11 @@ from rtm.metrics.features import Extractor, FeatureSet, joined, run
 from rtm.metrics.images import Pictures, Pixels, key_of
 
 BLOCK = 500  # images of a file
-SAME = 1e-4  # of a probe's length; other devices and batches move features by less than a tenth of that
+SAME = 1e-4  # share of a probe's length; another device or batch changes features by less than a tenth of this
 
 
 class Kept:
-    """The features by one extractor in a folder."""
+    """The features of one extractor in a folder."""
 
     def __init__(self, folder: Path, extractor: Extractor, batch_size: int, device: torch.device | str) -> None:
         self.folder, self.extractor = folder / extractor.digest, extractor
@@ -44,7 +45,7 @@ class Kept:
                     self._place(path, file.get_tensor("images"))
 
     def features(self, images: Pictures, count: int) -> FeatureSet:
-        """Of the first images; those that are not kept yet are extracted and kept, a block at a time."""
+        """The features of the first images. Missing features are extracted and kept, one block at a time."""
         keys: list[bytes] = []
         extracted, began = 0, time.monotonic()
         with progress("extract features", count) as report:
@@ -83,12 +84,12 @@ class Kept:
         self._places |= {key.tobytes(): (path, row) for row, key in enumerate(images)}
 
     def _has(self, key: bytes) -> bool:
-        """Whether an image is in a file that is as it was written; one that is not is removed."""
+        """Whether an image is in an undamaged file; a damaged file is removed."""
         if key not in self._places:
             return False
         path, _ = self._places[key]
         if path not in self._whole and not _is_whole(path):
-            with suppress(OSError):  # another process was faster, or may do it
+            with suppress(OSError):  # another process removed the file, or this one has no permission
                 path.unlink()
             self._places = {key: place for key, place in self._places.items() if place[0] != path}
             return False
@@ -114,14 +115,14 @@ class Kept:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a file is as it was written; one that was removed meanwhile is not."""
+    """Whether a file exists and is undamaged."""
     with suppress(OSError):
         return digest(path) == path.stem
     return False
 
 
 def _probes() -> Iterator[Pixels]:
-    """A small image and one that is larger than any network's input, each as a batch."""
+    """Two images, each as a batch: a small one, and one that is larger than any network's input."""
     for side in (32, 320):
         y, x = np.mgrid[:side, :side] * 6.0 / side
         waves = [np.sin(x * y + channel) + np.cos(3 * x - channel * y) for channel in range(3)]
@@ -134,7 +135,7 @@ def _close(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
 
 @dataclass(frozen=True)
 class Use:
-    """What a folder holds by one extractor."""
+    """The network, number of images and size of the kept features of one extractor."""
 
     network: str
     images: int

@@ -1,7 +1,7 @@
 """Kernel distance KID (Bińkowski et al. 2018): the unbiased squared MMD under k(x, y) = (x.y / d + 1)^3.
 
-Over all pairs of images, so that no choice of subsets moves it. Its expectation does not depend on the number of images
-and is zero for equal distributions, where it is as often negative as positive.
+It uses all pairs of images, so no choice of subsets changes it. Its expectation does not depend on the number of
+images. For equal distributions the expectation is zero, so single values are often negative.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from rtm.core.errors import UserError
 
 @dataclass(frozen=True)
 class Kernel:
-    """One set's kernel values among its own images."""
+    """The kernel values between the images of one set."""
 
     features: Tensor  # (n, d) float32, on the device
-    sums: Floats  # (n,) over all other images
-    squares: float  # the sum of the squares of all pairs, each in both orders
+    sums: Floats  # (n,) of each image: the sum over all other images
+    squares: float  # the sum of the squares over all pairs, each pair in both orders
 
     @classmethod
     def of(cls, features: Matrix, name: str = "given") -> "Kernel":
@@ -49,7 +49,7 @@ class Kernel:
 
 
 def kernel_distance(real: Matrix | Kernel, fake: Matrix | Kernel) -> tuple[float, float]:
-    """KID and its standard error: over the generated images, with the real ones as they are."""
+    """KID and its standard error. Only the generated images count as random; the real images are fixed."""
     a = real if isinstance(real, Kernel) else Kernel.of(real, "real")
     b = fake if isinstance(fake, Kernel) else Kernel.of(fake, "fake")
     if a.features.shape[1] != b.features.shape[1]:
@@ -62,20 +62,21 @@ def kernel_distance(real: Matrix | Kernel, fake: Matrix | Kernel) -> tuple[float
 
 
 def _error(fake: Kernel, across: Floats) -> float:
-    """From KID = const + the mean over pairs of g(x, y) = k(x, y) - across(x) - across(y), a U-statistic.
+    """The standard error of a U-statistic: KID = const + mean of g(x, y) = k(x, y) - across(x) - across(y) over pairs.
 
-    g is its mean, plus a(x) + a(y), plus a rest b(x, y) without a mean in either: the variance of the mean is
-    4 var(a) / n + 2 var(b) / (n (n - 1)). The rest decides where both sets are alike; `across` does not change it.
+    g is the sum of its mean, a(x) + a(y), and a rest b(x, y) whose mean over x or y is zero. So the variance of KID is
+    4 var(a) / n + 2 var(b) / (n (n - 1)). If both sets are alike, the second term is the larger one. `across` does not
+    change b.
     """
     n, rows = len(fake), fake.sums / (len(fake) - 1)
     spread = np.square(rows - rows.mean()).sum()
     rest = (fake.squares / 2 - n * (n - 1) / 2 * fake.mean**2 - (n - 1) ** 2 / (n - 2) * spread) / (n * (n - 3) / 2)
-    of_single = ((n - 1) / (n - 2) * rows - across).var(ddof=1) - rest / (n - 2)  # what `rest` adds to rows
+    of_single = ((n - 1) / (n - 2) * rows - across).var(ddof=1) - rest / (n - 2)  # without the part of `rest`
     return float(np.sqrt(4 * max(of_single, 0.0) / n + 2 * max(rest, 0.0) / (n * (n - 1))))
 
 
 def _tiles(a: Tensor, b: Tensor, symmetric: bool) -> Iterator[tuple[slice, slice, Tensor]]:
-    """The kernel of all pairs, a tile at a time; of a symmetric one each tile above the diagonal once."""
+    """The kernel of all pairs, one tile at a time. If it is symmetric, tiles below the diagonal are left out."""
     edge = EDGE[a.device.type]
     with torch.inference_mode(), full_precision():
         for i in blocks(len(a), edge):

@@ -1,4 +1,4 @@
-"""What it costs to generate an image: milliseconds and parameters (App. G)."""
+"""The cost of a generated image: milliseconds and parameters (App. G)."""
 
 import statistics
 import time
@@ -22,7 +22,7 @@ def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
     """Milliseconds for an image: median over passes of the whole generator, divided by the batch (App. G)."""
     device = best_device()
     if device.type == "cpu":
-        torch.set_num_threads(1)  # several threads of so small a network wait for each other
+        torch.set_num_threads(1)  # in such a small network, several threads mostly wait for each other
     generator = load_generator(experiment.architecture, checkpoint, device)
     depths = {variant: replace(depth, shuffled=False) for variant, depth in experiment.depths.items()}
     medians = _median_ms(generator, experiment, list(dict.fromkeys(depths.values())), device)
@@ -43,12 +43,12 @@ def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
 def _median_ms(
     generator: nn.Module, experiment: Experiment, depths: list[Depth], device: torch.device
 ) -> dict[Depth, float]:
-    """By depth; they take turns, so that whatever else the machine does hits all."""
+    """The median time for each depth. The depths take turns, so that other work on the machine slows all equally."""
     evaluation = experiment.recipe.evaluation
     index = torch.arange(evaluation.latency_batch, device=device)
     built = experiment.architecture
     z, labels = latents(0, index, built.dim), labels_of(0, index, built.classes)
-    drawn = cache(noise_of(0, index))  # drawn once: the networks are timed, not the random numbers
+    drawn = cache(noise_of(0, index))  # drawn once, because only the networks are timed, not the random numbers
 
     def noise(wanted: Sequence[tuple[int, ...]]) -> Sequence[torch.Tensor]:
         return drawn(tuple(wanted))

@@ -1,8 +1,8 @@
 """Does a model copy its training images? Precision and recall reward copies.
 
-The test needs images that were held out. A generated image is nearer to the training set or to an equally large
-held-out set; a model that does not know which is which is nearer to either equally often, however narrow, wide or wrong
-its images are. Without held-out images only near-duplicates can be found.
+The test needs held-out images. A generated image is nearer to the training set or to a held-out set of the same size.
+If the model has not memorised the training set, its images are nearer to each set equally often, even if they are bad
+or all similar. Without held-out images only near-duplicates can be found.
 """
 
 from typing import Any
@@ -15,18 +15,18 @@ from rtm.core.distances import Floats, Ints, nearest
 from rtm.core.errors import UserError
 from rtm.metrics.uncertainty import exact_share
 
-SAME = 1e-5  # of a feature's length: by how much rounding in other batches moves an image
-DUPLICATE = 1 / 3  # of the distance to the second nearest training image (Yoon et al. 2023)
-SURELY = 0.001  # the chance at which a model that does not copy is called copying
+SAME = 1e-5  # share of a feature's length: nearer images are equal, because rounding differs between batches
+DUPLICATE = 1 / 3  # share of the distance to the second nearest training image (Yoon et al. 2023)
+SURELY = 0.001  # the probability that a model without copies is reported to copy
 
 
 def copies(
     fake: NDArray[np.floating],  # features of the generated images
     train: NDArray[np.floating],  # of the training images
-    held_out: NDArray[np.floating] | None = None,  # of images from the same source that were not trained on
-    seed: int = 0,  # of the subset that makes both sets equally large
+    held_out: NDArray[np.floating] | None = None,  # of images from the same source that no training saw
+    seed: int = 0,  # of the random subset that makes both sets equally large
 ) -> dict[str, Any]:
-    """What speaks for copies; `says` is a sentence about it."""
+    """The evidence for copies; `says` is a sentence about it."""
     if len(train) < 2:
         raise UserError(f"Copies are looked for among at least 2 training images, not {len(train)}.")
     duplicates = float(_duplicates(fake, train).mean())
@@ -51,10 +51,10 @@ def _duplicates(fake: NDArray[np.floating], train: NDArray[np.floating]) -> NDAr
 def _nearer(
     fake: NDArray[np.floating], train: NDArray[np.floating], held_out: NDArray[np.floating], seed: int
 ) -> dict[str, Any]:
-    """The share of images nearer to the training set; equal distances do not count.
+    """The share of images that are nearer to the training set; images with equal distances are left out.
 
-    Images with the same nearest neighbour are no independent witnesses: the effective number of images is that of as
-    many different neighbours (Kish 1965). Without it a narrow model, whose images share few neighbours, is accused.
+    Images with the same nearest neighbour are not independent, so the test uses an effective number of images (Kish
+    1965). Otherwise a model with similar images, which share few neighbours, would be reported to copy.
     """
     if (overlap := float(_equal(held_out, train).mean())) > 0.01:
         raise UserError(
@@ -77,7 +77,7 @@ def _nearer(
     return {
         "nearer_to_train": share,
         "nearer_to_train_interval": (low, high),
-        "chance": chance,  # of a share so large without copying
+        "chance": chance,  # the probability of such a large share without copying
         "ties": int((~decided).sum()),
         "effective_images": effective,
         "set_size": size,

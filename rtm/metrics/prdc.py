@@ -1,7 +1,7 @@
 """Precision, recall (Kynkäänniemi et al. 2019), density and coverage (Naeem et al. 2020), decided exactly.
 
-The ball of a point has as radius the distance to its k-th nearest neighbour in its own set. `strict` says whether a
-point on the surface is outside (prdc and StudioGAN: `<`) or inside (torch-fidelity: `<=`).
+The radius of a point's ball is the distance to the point's k-th nearest neighbour in its own set. `strict` says whether
+a point on the surface is outside (prdc and StudioGAN: `<`) or inside (torch-fidelity: `<=`).
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from rtm.core.progress import Report, progress
 
 @dataclass(frozen=True)
 class Membership:
-    """Who lies in whose ball; the four metrics are means over these."""
+    """Which points lie in which balls; the four metrics are means over these."""
 
     balls: Ints  # (fakes,) how many real balls hold each fake
     recalled: NDArray[np.bool_]  # (reals,) lies in the ball of some fake
     covered: NDArray[np.bool_]  # (reals,) some fake lies in its ball
-    radii: Floats  # (reals,) of their balls, squared
+    radii: Floats  # (reals,) squared radii of their balls
     k: int
 
     def metrics(self) -> dict[str, float]:
@@ -43,7 +43,7 @@ def prdc(
     fake: Matrix,  # (fakes, d)
     k: int = 5,  # neighbours that make a radius
     strict: bool = True,  # `<`; False: `<=`
-    device: torch.device | str | None = None,  # the GPU if there is one; the result is the same everywhere
+    device: torch.device | str | None = None,  # by default a GPU if there is one; the result is the same everywhere
 ) -> dict[str, float]:
     """Precision, recall, density and coverage of `fake` against `real`, by name."""
     return membership(real, fake, k, strict, device).metrics()
@@ -75,7 +75,7 @@ def _check(arrays: list[NDArray[np.floating]], k: int) -> None:
 
 
 class _Counter:
-    """Counts the tiles of all passes for one progress bar."""
+    """Count the tiles of all passes for one progress bar."""
 
     def __init__(self, report: Report) -> None:
         self.done, self.report = 0, report
@@ -97,16 +97,16 @@ def smallest(rows: Ints, values: Floats, count: int, k: int) -> Floats:
 def _radii(points: Points, k: int, edge: int, count: _Counter) -> Floats:
     """Squared distance of each point to its k-th nearest other point; each pair of tiles is multiplied once."""
     best = np.full((len(points), k), np.inf)  # the k smallest upper bounds so far
-    kept: list[Pairs] = []  # every pair that may be nearer than the k-th of them
+    kept: list[Pairs] = []  # every pair that may be nearer than the k-th of these bounds
     pieces = distances.blocks(len(points), edge)
-    diagonal = [(i, i) for i in pieces]  # first: then every row has a limit before the other tiles
+    diagonal = [(i, i) for i in pieces]  # come first, so that every row has a limit before the other tiles
     for i, j in diagonal + list(combinations(pieces, 2)):
         kept.append(_near(points, i, j, best))
         if len(kept) > len(pieces):
             kept = [_nearer(Pairs.join(kept), best)]
         count()
     pairs, limit = _nearer(Pairs.join(kept), best), best[:, -1]
-    least = np.minimum(smallest(pairs.rows, pairs.low, len(points), k)[:, -1], limit)  # no radius is below it
+    least = np.minimum(smallest(pairs.rows, pairs.low, len(points), k)[:, -1], limit)  # a lower bound of every radius
     open_ = pairs.high >= least[pairs.rows]
     values = pairs.low.copy()
     values[open_] = distances.exact(points, points, pairs.where(open_)).low
@@ -118,7 +118,7 @@ def _nearer(pairs: Pairs, best: Floats) -> Pairs:
 
 
 def _near(points: Points, i: slice, j: slice, best: Floats) -> Pairs:
-    """The pairs of a tile, in both orders, that may be among the k nearest of their row; updates `best`."""
+    """The pairs of a tile, in both orders, that may be among the k nearest of their row. Also update `best`."""
     k = best.shape[1]
     values = distances.tile(points, points, i, j)
     limit = best[:, -1].copy()
@@ -140,7 +140,7 @@ def _near(points: Points, i: slice, j: slice, best: Floats) -> Pairs:
 
 
 def _merged(best: Floats, pairs: Pairs) -> Floats:
-    """`best` with the upper bounds of new pairs, which count for both their points."""
+    """`best` after adding the upper bounds of new pairs; each pair counts for both of its points."""
     points, high = np.concatenate([pairs.rows, pairs.cols]), np.concatenate([pairs.high, pairs.high])
     better = high < best[points, -1]
     rows, row = np.unique(points[better], return_inverse=True)
@@ -153,7 +153,7 @@ def _merged(best: Floats, pairs: Pairs) -> Floats:
 def _members(
     real: Points, fake: Points, real_radii: Floats, fake_radii: Floats, k: int, strict: bool, edge: int, count: _Counter
 ) -> Membership:
-    """Which fakes lie in which real balls, and which reals in fake balls."""
+    """Which fakes lie in which real balls, and which reals lie in fake balls."""
     inside = np.less if strict else np.less_equal
     reach_real, reach_fake = (_reach(real, radii, strict) for radii in (real_radii, fake_radii))
     balls, recalled, covered = np.zeros(len(fake), np.int64), np.zeros(len(real), bool), np.zeros(len(real), bool)
@@ -171,12 +171,12 @@ def _members(
 
 
 def _reach(points: Points, radii: Floats, strict: bool) -> Tensor:
-    """A ball of radius zero holds its own centre only if the surface counts."""
+    """The thresholds of the balls. A ball of radius zero holds its own centre only if the surface counts."""
     return distances.threshold(points, radii if strict else np.maximum(radii, np.finfo(np.float64).tiny))
 
 
 def _settled(real: Points, fake: Points, pairs: Pairs, real_radii: Floats, fake_radii: Floats) -> Pairs:
-    """Compute pairs more exactly while a radius lies within their enclosure, until every decision is certain."""
+    """Compute pairs more exactly until no radius lies inside their error bounds, so that every decision is certain."""
     many = 1 + len(np.unique(pairs.rows)) * len(np.unique(pairs.cols)) // 64
     for sharpen in (distances.refine, distances.exact):
         open_ = np.zeros(len(pairs.rows), bool)

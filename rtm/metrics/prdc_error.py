@@ -1,9 +1,9 @@
 """How far precision, recall, density and coverage would move with other generated images.
 
-Precision and density are means over generated images. Recall and coverage are not: one image more or less changes the
-balls of others, and leaving images out one at a time gives up to twice the right width. Disjoint parts of the images
-are independent, so the variance at a half and at a quarter of them is seen directly, averaged over random partitions;
-the variance for all of them is extrapolated from these two. docs/metrics.md has the simulations behind this.
+Precision and density are means over generated images. Recall and coverage are not: each image changes the balls of
+other images, and the jackknife (leaving out one image at a time) gives up to twice the right width. Disjoint parts of
+the images are independent. So the variance for half of the images and for a quarter of them is measured, averaged over
+random partitions, and the variance for all images is extrapolated. docs/metrics.md has the simulations behind this.
 """
 
 from typing import NamedTuple
@@ -20,13 +20,13 @@ from rtm.metrics.prdc import Membership
 from rtm.metrics.uncertainty import Interval, about, of_share
 
 PARTITIONS = 32
-SURE = 32  # a real image with so many witnesses has one in every quarter of the generated images
-SLOWING = 0.85  # of the excess of coverage's variance, from one step to the next: 0.7 to 1.2 in simulations
-HALVED = 1.2  # by how much the standard error of recall grows if images are halved: 1.1 to 1.35 in simulations
+SURE = 32  # if a real image is hit by so many fakes, every quarter of the generated images surely has one of them
+SLOWING = 0.85  # factor of the excess of coverage's variance from one doubling to the next; 0.7 to 1.2 in simulations
+HALVED = 1.2  # growth of recall's standard error if the images are halved; 1.1 to 1.35 in simulations
 
 
 def prdc_intervals(real: Matrix, fake: Matrix, members: Membership, strict: bool) -> dict[str, Interval]:
-    """95 %, by name; recall and coverage only if a quarter of the images has enough neighbours."""
+    """95 % intervals by name; recall and coverage only if a quarter of the images has enough neighbours."""
     shares, density = members.metrics(), members.balls / members.k
     found = {
         "precision": of_share(shares["precision"], len(density)),
@@ -44,22 +44,22 @@ def prdc_intervals(real: Matrix, fake: Matrix, members: Membership, strict: bool
 
 
 class _Contacts(NamedTuple):
-    """All that decides recall and coverage of a part of the generated images."""
+    """The data that decide recall and coverage for any part of the generated images."""
 
     k: int
     strict: bool
     neighbours: Ints  # (fakes, wide) the nearest other fakes of each, nearest first
-    squared: Floats  # (fakes, wide) their distances
+    squared: Floats  # (fakes, wide) their squared distances
     reached: distances.Pairs  # a real image within the widest ball of a fake, unless it is `recalled`
     inside: distances.Pairs  # a real image whose own ball holds a fake, unless it is `covered`
-    recalled: NDArray[np.bool_]  # (reals,) by so many fakes that every part has some
-    covered: NDArray[np.bool_]  # (reals,) the same
+    recalled: NDArray[np.bool_]  # (reals,) recalled by so many fakes that every part has some of them
+    covered: NDArray[np.bool_]  # (reals,) covered by so many fakes that every part has some of them
 
 
 def _contacts(real: Matrix, fake: Matrix, members: Membership, strict: bool) -> _Contacts:
     arrays = [distances.as_array(real, "real"), distances.as_array(fake, "fake")]
     k, fakes = members.k, len(arrays[1])
-    wide = min(12 * k + 4, fakes - 1)  # a quarter of the images has k of these with probability .999
+    wide = min(12 * k + 4, fakes - 1)  # with probability .999, a quarter of the images has k of these neighbours
     recalled, covered = np.zeros(len(arrays[0]), bool), np.zeros(len(arrays[0]), bool)
     reached, inside = list[distances.Pairs](), list[distances.Pairs]()
     within = np.less if strict else np.less_equal
@@ -92,7 +92,7 @@ def _contacts(real: Matrix, fake: Matrix, members: Membership, strict: bool) -> 
 
 
 def _neighbours(points: distances.Points, wide: int) -> tuple[Ints, Floats]:
-    """The nearest other points of each and their squared distances, as exact as float32 is: enough for a variance."""
+    """The nearest other points of each point, and their squared distances. float32 is exact enough for a variance."""
     count = len(points)
     neighbours, squared, j = np.empty((count, wide), np.int64), np.empty((count, wide)), slice(0, count)
     for i in distances.blocks(count, max(1, distances.TILE[points.copy.device.type] // count)):
@@ -112,7 +112,7 @@ class _Parts(NamedTuple):
     recall: float  # variance of recall over the parts
     coverage: float  # variance of coverage
     missed: float  # share of real images that a part does not cover
-    once: float  # share whose ball holds just one image of a part
+    once: float  # share of real images whose ball holds exactly one image of a part
 
     @classmethod
     def of(cls, contacts: _Contacts, parts: int) -> "_Parts":
@@ -137,13 +137,14 @@ def _of_partition(contacts: _Contacts, label: Ints, parts: int) -> tuple[float, 
 
 
 def _counts(pairs: distances.Pairs, label: Ints, parts: int, sure: NDArray[np.bool_]) -> Ints:
-    """(parts, reals) how many images of each part a real image has."""
+    """(parts, reals): how many images of each part are paired with each real image."""
     counts = np.bincount(label[pairs.cols] * len(sure) + pairs.rows, minlength=parts * len(sure))
     return np.asarray(counts.reshape(parts, -1) + SURE * sure)
 
 
 def _of_recall(halves: _Parts, quarters: _Parts) -> float:
-    """The step from a half to all is like that from a quarter to a half, which is noisy, and like `HALVED`."""
+    """The variance of recall for all images. The ratio from a half to all is the geometric mean of two estimates: the
+    ratio from a quarter to a half, which is noisy, and `HALVED`."""
     if halves.recall <= 0:
         return 0.0
     step = np.clip(np.sqrt(quarters.recall / halves.recall), 1, np.sqrt(2))
@@ -151,11 +152,12 @@ def _of_recall(halves: _Parts, quarters: _Parts) -> float:
 
 
 def _of_coverage(contacts: _Contacts, halves: _Parts, quarters: _Parts) -> float:
-    """From the variance that real images would have if their balls held no common fakes.
+    """The variance of coverage for all images, from the variance for real balls that share no fakes.
 
-    With a random number of images that were sum(P - P^2) / reals^2 for the probabilities P of being missed, and P^2 is
-    the one with twice the images. Common fakes multiply it by a factor, whose excess over 1 falls from a quarter over a
-    half to all. A fixed number of images takes `once`^2 / images away.
+    Without shared fakes, and with a random number of images, the variance is sum(P - P^2) / reals^2. Here P is the
+    probability that a real image is missed, and P^2 is this probability with twice the images. Shared fakes multiply
+    the variance by a factor; its excess over 1 falls from a quarter to a half and from a half to all images. Because
+    the number of images is fixed, `once`^2 / images is subtracted.
     """
     held = _counts(contacts.inside, np.zeros(len(contacts.squared), np.int64), 1, contacts.covered)[0]
     missed, once = float((held == 0).mean()), float((held == 1).mean())
@@ -183,6 +185,6 @@ def _missed_again(quarter: float, half: float, whole: float) -> float:
         s = float(np.exp(log_s))
         return growth(s, 1 / 2) / growth(s, 1 / 4) - float(second / first)
 
-    low, high = -8.0, 8.0  # s = 0 is one P for all real images, an infinite s two kinds: always missed and never
+    low, high = -8.0, 8.0  # s = 0: all real images have one P; infinite s: P is 0 or 1
     best = brentq(misfit, low, high) if misfit(low) > 0 > misfit(high) else (low if misfit(low) <= 0 else high)
     return float(np.exp(second * growth(np.exp(best), 1) / growth(np.exp(best), 1 / 2)))

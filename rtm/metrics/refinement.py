@@ -1,5 +1,5 @@
-"""Does a recursive mapper refine? How far each step still moves it, whether more steps give the same image, and how
-much the recursion amplifies rounding. Part of the stage `evaluate`.
+"""Does a recursive mapper refine? Measure how far each step moves the state, whether more steps change the image, and
+how much the recursion amplifies rounding. Part of the stage `evaluate`.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ from rtm.metrics.sampling import evaluation_seed, mapper_inputs
 from rtm.models.drawing import draw, load_generator
 from rtm.models.layers import relative_change
 
-LATENTS = 1024  # whose states are followed
-EXACT = 256  # of them also in float64
-IMAGES = 1000  # compared with those of twice the steps
+LATENTS = 1024  # latents whose states are followed
+EXACT = 256  # latents that are also computed in float64
+IMAGES = 1000  # images that are compared with images after twice the steps
 TAIL = 0.9  # the quantile that tables show beside the median
 QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9, "p99": 0.99}
-Curves = dict[str, dict[str, list[float]]]  # "z" or "w": quantile: a number for each step, from the second
+Curves = dict[str, dict[str, list[float]]]  # "z" or "w" -> quantile -> a number for each step from the second on
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Refinement:
     def measured(
         self, steps: Tensor, features: FeatureSet, look: Callable[[np.ndarray], FeatureSet]
     ) -> dict[str, float]:
-        """Of samples after `steps` (samples,), whose features are given; `look` gives those of other images."""
+        """The measurements of samples after `steps` (samples,). `features` are their features; `look` gives the
+        features of other images."""
         steps = steps.to(self.device)
         last = (steps[:LATENTS].clamp(min=2) - 2)[None]
         moved = {f"{name}_change": rows[:, : last.shape[1]].gather(0, last) for name, rows in self.changes.items()}
@@ -81,7 +82,8 @@ class Refinement:
 
     def _images(self, steps: Tensor) -> np.ndarray:
         parts, built, batch = [], self.experiment.architecture, self.experiment.recipe.evaluation.batch
-        depth, alike = int(steps[0]), bool((steps == steps[0]).all())  # then the bits are those of the stage `sample`
+        # if all images have one depth, draw as the stage `sample` does, so that the bits are equal
+        depth, alike = int(steps[0]), bool((steps == steps[0]).all())
         for index in torch.arange(len(steps), device=self.device).split(batch):
             drawn = draw(self.generator, built, evaluation_seed(self.seed), index, H=depth if alike else steps[index])
             parts.append(drawn.cpu())
@@ -103,29 +105,29 @@ def changes(mapper: Any, z: Tensor, steps: int) -> dict[str, Tensor]:
 
 
 def quantiles(rows: Tensor) -> dict[str, list[float]]:
-    """Over the latents, for each step."""
+    """Quantiles over the latents, for each step."""
     shares = {name: rows.quantile(share, dim=1).tolist() for name, share in QUANTILES.items()}
     return {name: [round(value, 9) for value in values] for name, values in shares.items()}
 
 
 @torch.no_grad()
 def amplification(mapper: Any, z: Tensor, H: int | Tensor) -> Tensor:
-    """The relative error of w in float32, against float64, as a multiple of a single rounding: (latents,)."""
+    """The relative error of w in float32, compared with float64, in units of one rounding: (latents,)."""
     exact = deepcopy(mapper).double()(z.double(), H=H)
     return relative_change(mapper(z, H=H).double(), exact, 1) / 2**-24
 
 
 def hardness(steps: np.ndarray, fake: np.ndarray, real: np.ndarray) -> float:
-    """Do hard images get more steps? The rank correlation of steps with the distance to the nearest real image in
-    feature space; 0 where all have the same number."""
+    """Do hard images get more steps? The rank correlation of the steps with the distance to the nearest real image in
+    feature space; 0 if all images have the same number of steps."""
     if (steps == steps[0]).all():
         return 0.0
     return float(spearmanr(steps[: len(fake)], nearest(fake, real, 1)[0][:, 0]).statistic)
 
 
 def agreement(one: FeatureSet, other: FeatureSet) -> dict[str, float]:
-    """Between images of the same latents: the mean distance of their features as a share of that between unrelated
-    images, and the share whose class changes."""
+    """Compare two sets of images of the same latents: the mean distance of their features, relative to the distance of
+    unrelated images, and the share of images whose class changes."""
     a, b = (each.features.astype(np.float64) for each in (one, other))
     order = permutation(seed_of("unrelated"), len(a)).numpy()
     unrelated = np.linalg.norm(a[order] - a[np.roll(order, 1)], axis=1).mean()

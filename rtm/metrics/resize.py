@@ -1,4 +1,4 @@
-"""Resizing to a network's input size. What is linear and separable is done by two matrix products."""
+"""Resizing to a network's input size. Linear, separable filters are done by two matrix products."""
 
 from functools import lru_cache
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def _tf1(size: int, side: int) -> Tensor:
-    """TensorFlow 1's bilinear: corners aligned at the origin, no half pixels (position in float32, as there)."""
+    """TensorFlow 1's bilinear: aligned at the origin, no half pixels; positions in float32 as in TensorFlow."""
     position = torch.arange(side, dtype=torch.float32) * torch.tensor(size / side, dtype=torch.float32)
     return _bilinear(position, size)
 
@@ -51,20 +51,20 @@ def _matrix(kernel: str, size: int, side: int, device: torch.device) -> Tensor:
 
 
 def resized(images: Tensor, kernel: str, side: int) -> Tensor:
-    """Images (batch, 3, H, W) to float32 (batch, 3, side, side), in the images' own range."""
+    """Images (batch, 3, H, W) to float32 (batch, 3, side, side); the range of values does not change."""
     rows, cols = (_matrix(kernel, size, side, images.device) for size in images.shape[2:])
     return rows @ images.float() @ cols.T
 
 
 def resized_by_pillow(images: Tensor, side: int, kernel: Image.Resampling) -> Tensor:
-    """Images uint8 (batch, 3, H, W) to uint8 (batch, 3, side, side): Pillow rounds to 8 bits, antialiased."""
+    """Images uint8 (batch, 3, H, W) to uint8 (batch, 3, side, side), antialiased and rounded to 8 bits by Pillow."""
     pixels = images.permute(0, 2, 3, 1).cpu().numpy()
     small = [np.asarray(Image.fromarray(each).resize((side, side), kernel)) for each in pixels]
     return torch.from_numpy(np.stack(small)).to(images.device).permute(0, 3, 1, 2)
 
 
 def imagenet_normalised(pixels: Tensor) -> Tensor:
-    """0..255 (batch, 3, H, W) to what networks for ImageNet expect."""
+    """Values 0..255 (batch, 3, H, W) to the normalisation that ImageNet networks expect."""
     mean, std = (
         torch.tensor(v, device=pixels.device)[:, None, None] for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     )

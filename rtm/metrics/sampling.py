@@ -1,4 +1,4 @@
-"""Images from a checkpoint: the samples that are measured."""
+"""Generate the images of a checkpoint that are measured."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -17,12 +17,12 @@ from rtm.models.drawing import draw, labels_of, latents, load_generator
 
 
 def evaluation_seed(seed: int) -> int:
-    """The same for every experiment, so that image i of baseline and RTM share their noise."""
+    """The seed of the samples. It is the same for every experiment, so image i of baseline and RTM have equal noise."""
     return seed_of("evaluation", seed)
 
 
 def mapper_inputs(generator: nn.Module, experiment: Experiment, seed: int, index: torch.Tensor) -> torch.Tensor:
-    """What the mapper sees of images `index`: z, with classes beside the embedding of the label."""
+    """The mapper's inputs for images `index`: z and, with classes, the embedding of the label beside it."""
     built = experiment.architecture
     z, labels = latents(seed, index, built.dim), labels_of(seed, index, built.classes)
     if labels is None:
@@ -31,7 +31,8 @@ def mapper_inputs(generator: nn.Module, experiment: Experiment, seed: int, index
 
 
 def write_samples(experiment: Experiment, checkpoint: Path, folder: Path, seed: int) -> None:
-    """<variant>.npy for each variant, <variant>.steps.npy where samples halt, in a folder that appears whole."""
+    """Write <variant>.npy for each variant, and <variant>.steps.npy if samples halt. The folder appears only when it is
+    complete."""
     device = best_device()
     generator = load_generator(experiment.architecture, checkpoint, device)
     with atomic_folder(folder) as temporary:
@@ -62,7 +63,7 @@ def _write_variant(
 def _halted(
     generator: nn.Module, experiment: Experiment, seed: int, depth: Depth, device: torch.device
 ) -> torch.Tensor:
-    """The steps after which each sample halts (samples,); shuffled: each has those of another one."""
+    """The steps after which each sample halts (samples,). If shuffled, each sample gets the steps of another sample."""
     evaluation, settle = experiment.recipe.evaluation, cast(Any, generator.mapper).settle
     assert depth.halting is not None
     parts = []

@@ -1,4 +1,4 @@
-"""The sets of images that `rtm evaluate` compares: by a name of params/, or by a path."""
+"""The sets of images that `rtm evaluate` compares, given by a name in params/ or by a path."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,14 @@ SPELLINGS = "a dataset (its test images: NAME:test), an experiment (NAME:H8 for 
 
 @dataclass(frozen=True)
 class Named:
-    name: str  # as it was spelled
+    name: str  # as the user wrote it
     images: Pictures
-    dataset: str | None = None  # that it is of, or was trained on
-    training: bool = False  # whether it is that dataset's training set
+    dataset: str | None = None  # the dataset that the images are from, or that their model was trained on
+    training: bool = False  # whether it is the training set of `dataset`
 
 
 def find_set(config: Config, layout: Layout, word: str, seed: int) -> Named:
-    """A name of params/ comes before a path; `./NAME` is always a path."""
+    """The set that `word` means. A name in params/ comes before a path; `./NAME` is always a path."""
     name, _, part = word.partition(":")
     if name in config.params.datasets:
         if part not in ("", "train", "test"):
@@ -50,7 +50,8 @@ def find_set(config: Config, layout: Layout, word: str, seed: int) -> Named:
 def find_reference(
     config: Config, layout: Layout, word: str | None, one: Named, protocol: Protocol, seed: int = 0
 ) -> Named:
-    """What a set is compared with: the reference of the dataset `word`, or of the set's own; or any other set."""
+    """The set to compare with. If `word` is a dataset, it is the reference of this dataset. Without a `word`, it is the
+    reference of `one`'s dataset. Any other `word` names a set."""
     if word is not None and word not in config.params.datasets:
         return find_set(config, layout, word, seed)
     if (dataset := word or one.dataset) is None:
@@ -60,14 +61,15 @@ def find_reference(
 
 
 def training_set(layout: Layout, other: Named) -> Named:
-    """What could have been copied: a dataset's training images, also where a protocol compares with others."""
+    """The images that could have been copied: the dataset's training images, even if the protocol compares with
+    other images."""
     if not (other.training and other.dataset):
         return other
     return Named(other.dataset, Images(layout.images(other.dataset)).pixels, other.dataset, training=True)
 
 
 def held_out_of(config: Config, layout: Layout, other: Named, protocol: Protocol) -> Named | None:
-    """Images that no training on the dataset sees, where it has some."""
+    """Images that no training on the dataset sees, if there are some."""
     if not (other.training and other.dataset):
         return None
     if config.params.datasets[other.dataset].test and layout.test_images(other.dataset).exists():

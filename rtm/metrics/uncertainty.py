@@ -1,7 +1,7 @@
 """How far a metric would move with other generated images: standard errors and 95 % intervals.
 
-The real images are taken as they are: an interval is about the metric's expectation at this number of generated images
-against this reference. So it holds FID's bias, which depends on both numbers.
+The real images are fixed: an interval is for the metric's expectation at this number of generated images against this
+reference. So it includes FID's bias, which depends on both numbers of images.
 """
 
 from typing import NamedTuple
@@ -14,17 +14,17 @@ from rtm.metrics.fid import ROWS, Statistics, crossed
 
 Interval = tuple[float, float]
 NORMAL = 1.959963984540054  # standard errors on each side of a 95 % interval
-SMALLEST = 1e-10  # of the largest eigenvalue: smaller ones are rounding
-SEED = 0  # of the images and pairs that stand for all of many
+SMALLEST = 1e-10  # share of the largest eigenvalue; smaller eigenvalues are rounding
+SEED = 0  # of the random images and pairs that represent a large set
 
 
 def about(value: float, error: float, low: float = -np.inf, high: float = np.inf) -> Interval:
-    """value +- 1.96 standard errors, within what the metric can be."""
+    """value +- 1.96 standard errors, cut to the possible range of the metric."""
     return max(value - NORMAL * error, low), min(value + NORMAL * error, high)
 
 
 def of_share(share: float, count: float) -> Interval:
-    """Wilson's interval for a share of independent images, right also near 0 and 1."""
+    """Wilson's interval for a share of independent images; it also works near 0 and 1."""
     z2 = NORMAL**2 / count
     middle, half = share + z2 / 2, NORMAL * np.sqrt(share * (1 - share) / count + z2 / (4 * count))
     low, high = (float(end) / (1 + z2) for end in (middle - half, middle + half))
@@ -42,10 +42,10 @@ def exact_share(share: float, count: float) -> Interval:
 def frechet_error(real: Statistics, fake: Statistics) -> float:
     """The standard error of the Fréchet distance by the delta method.
 
-    A generated image x, c = x - mean, moves the distance by its influence 2 (mean - mean_r).c + |c|^2 - c^T T c, where
-    T takes the generated Gaussian to the real one. Two terms of second order count where images are not many times
-    more than dimensions, or where both Gaussians are nearly the same: leaving an image out also changes T, and the
-    influences of two images are not independent, which the variance of influences counts twice.
+    With c = x - mean, a generated image x moves the distance by its influence 2 (mean - mean_r).c + |c|^2 - c^T T c,
+    where T maps the generated Gaussian to the real one. If there are not many times more images than dimensions, or if
+    both Gaussians are nearly equal, two terms of second order matter. First, leaving out an image also changes T.
+    Second, the influences of two images are not independent, and the variance of influences counts this part twice.
     """
     chosen, (roots, scores) = _directions(real, fake)
     centred, n = fake.features[chosen] - fake.mean, len(fake)
@@ -59,17 +59,18 @@ def frechet_error(real: Statistics, fake: Statistics) -> float:
     both = 2 * np.einsum("ij,ij->i", centred[one], centred[other])
     both += np.einsum("ij,ij->i", common @ pairing, common) - (mapped[one] + mapped[other] - mapped.mean()) / 2
     variance = alone.var(ddof=1) / n
-    return float(np.sqrt(max(variance - np.square(both).mean() / (2 * n**2), variance / 2)))  # half: both alone
+    # at least half: this is exact if only `both` matters, which `variance` counts twice
+    return float(np.sqrt(max(variance - np.square(both).mean() / (2 * n**2), variance / 2)))
 
 
 class _Directions(NamedTuple):
     roots: Floats  # (r,) the positive eigenvalues of (S_f S_r)^1/2
-    scores: Floats  # (chosen images, r) along their directions, of variance 1
+    scores: Floats  # (chosen images, r) coordinates along their directions, with variance 1
 
 
 def _directions(real: Statistics, fake: Statistics) -> tuple[Ints, _Directions]:
-    """The images that stand for all, and their coordinates in which T is diagonal."""
-    if len(fake) < len(fake.mean):  # from the products of images, as few as they are
+    """The images that represent all, and their coordinates in a basis in which T is diagonal."""
+    if len(fake) < len(fake.mean):  # with few images, their products are a smaller matrix
         products = crossed(fake, real)
         values, vectors = np.linalg.eigh(products @ products.T)
         positive = values > values[-1] * SMALLEST
@@ -85,6 +86,6 @@ def _directions(real: Statistics, fake: Statistics) -> tuple[Ints, _Directions]:
 
 
 def _pairs(count: int) -> tuple[Ints, Ints]:
-    """Pairs of different images, as many as images."""
+    """As many pairs of different images as there are images."""
     one = np.arange(count)
     return one, (one + np.random.default_rng(SEED).integers(1, count, count)) % count

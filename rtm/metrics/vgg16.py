@@ -13,7 +13,7 @@ from rtm.models.vgg16 import load_vgg16
 
 
 class VGG16Extractor(Extractor):
-    """The second fully connected layer before its ReLU, 4096-d; images are resized by Pillow, in 8 bits."""
+    """The second fully connected layer before its ReLU, 4096-d. Images are resized by Pillow in 8 bits."""
 
     SIDE = 224
     title = "VGG16-fc2"
