@@ -7,50 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from numpy.typing import NDArray
 from PIL import Image
-from safetensors.torch import save_file
+from support.demo_images import Demo
+from support.images import pixels
 
 from rtm.cli import evaluating
 from rtm.cli.evaluating import WIDTH, lines_of
-from rtm.config import Config, load
 from rtm.core.errors import UserError
-from rtm.core.files import write_json
-from rtm.core.layout import Layout
 from rtm.metrics import compare as comparing
 from rtm.metrics import frechet_distance
 from rtm.metrics.compare import compare
 from rtm.metrics.features import DigitsExtractor, extract
 from rtm.metrics.images import some_of
 from rtm.metrics.sets import find_reference, find_set
-from rtm.models.digits import DigitClassifier
-
-Pixels = NDArray[np.uint8]
-Demo = tuple[Config, Layout, Pixels]
-
-
-def pixels(count: int, seed: int = 0) -> Pixels:
-    return np.random.default_rng(seed).integers(0, 256, (count, 8, 8, 3), dtype=np.uint8)
-
-
-@pytest.fixture
-def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
-    """The protocol of the digits with a random network and a training set of 200 images."""
-    config, layout, images = load("demo"), Layout(tmp_path, tmp_path), pixels(200)
-    torch.manual_seed(0)
-    layout.weights("digit_classifier").parent.mkdir()
-    save_file(DigitClassifier().state_dict(), layout.weights("digit_classifier"))
-    for name, chosen in (("digits", images), ("digits_rest", pixels(160, seed=5)), ("digits300", pixels(100, seed=6))):
-        layout.images(name).parent.mkdir(parents=True)
-        np.save(layout.images(name), chosen)
-        write_json(layout.images(name).with_name("meta.json"), {"sha256": "made up"})
-    protocol = config.params.protocols["digits"]
-    config.params.protocols["digits"] = protocol.model_copy(update={"samples": {"digits300": 120, "default": 150}})
-    monkeypatch.chdir(tmp_path)
-    np.save("fakes.npy", pixels(170, seed=1))
-    np.save("real.npy", images)
-    return config, layout, images
 
 
 def compared(demo: Demo, one: str, other: str | None = None, **options: Any) -> dict[str, Any]:
@@ -107,17 +76,6 @@ def test_images_that_are_the_same_are_noted(demo: Demo) -> None:
     assert f"note: {shared}" in lines_of(result)
     same = compared(demo, "real.npy", "digits", samples=200)
     assert same["notes"] == ["200 images of real.npy are in digits too, bit for bit"] and same["metrics"]["fid"] < 1e-3
-
-
-def test_the_seed_is_that_of_both_experiments(demo: Demo) -> None:
-    config, layout, _ = demo
-    for seed in (0, 1):
-        folder = layout.samples("digits_rtm", seed)
-        folder.mkdir(parents=True)
-        np.save(folder / "native.npy", pixels(170, seed=20 + seed))
-    one = find_set(config, layout, "digits_rtm", 1)
-    other = find_reference(config, layout, "digits_rtm", one, config.params.protocols["digits"], 1)
-    np.testing.assert_array_equal(other.images[0:170], pixels(170, seed=21))
 
 
 def test_every_line_fits_however_long_the_names_are(demo: Demo) -> None:

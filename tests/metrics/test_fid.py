@@ -1,4 +1,4 @@
-"""Fréchet distance and Inception score: against definitions, trusted packages and cases with a known answer."""
+"""Fréchet distance: against definitions, trusted packages and cases with a known answer."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,9 @@ import scipy.linalg
 import torch
 from numpy.typing import NDArray
 from torch_fidelity.metric_fid import fid_features_to_statistics, fid_statistics_to_metric
-from torch_fidelity.metric_isc import isc_features_to_metric
 
 from rtm.core.errors import UserError
-from rtm.metrics import fid, frechet_distance, inception_score
+from rtm.metrics import fid, frechet_distance
 from rtm.metrics.fid import Statistics
 
 Array = NDArray[np.floating]
@@ -31,11 +30,6 @@ def by_definition(a: Array, b: Array) -> float:
 def by_torch_fidelity(a: Array, b: Array) -> float:
     statistics = [fid_features_to_statistics(torch.from_numpy(x)) for x in (a, b)]
     return float(fid_statistics_to_metric(*statistics, verbose=False)["frechet_inception_distance"])
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(0)
 
 
 def test_equals_the_definition_and_torch_fidelity(rng: np.random.Generator) -> None:
@@ -129,24 +123,3 @@ def test_mistakes_are_named(rng: np.random.Generator) -> None:
         frechet_distance(a, a[:1])
     with pytest.raises(UserError, match="NaN"):
         frechet_distance(a, np.full_like(a, np.nan))
-
-
-@pytest.mark.parametrize("splits", [1, 3, 10])
-def test_inception_score_equals_torch_fidelity(rng: np.random.Generator, splits: int) -> None:
-    logits = 3 * rng.normal(size=(205, 12)).astype(np.float32)
-    expected = isc_features_to_metric(torch.from_numpy(logits), splits=splits)
-    found = inception_score(logits, splits)
-    assert found == pytest.approx((expected["inception_score_mean"], expected["inception_score_std"]), rel=1e-12)
-    unshuffled = isc_features_to_metric(torch.from_numpy(logits), splits=splits, shuffle=False)
-    assert inception_score(logits, splits, None)[0] == pytest.approx(unshuffled["inception_score_mean"], rel=1e-12)
-
-
-def test_inception_score_of_known_cases() -> None:
-    assert inception_score(np.zeros((50, 7)), 5) == pytest.approx((1, 0))
-    sure = 1000 * np.eye(4)[np.arange(400) % 4]  # confident, and every class equally often
-    assert inception_score(sure, 1) == pytest.approx((4, 0))
-
-
-def test_inception_score_needs_an_image_a_split() -> None:
-    with pytest.raises(UserError, match="10 splits needs at least 10 images"):
-        inception_score(np.zeros((9, 3)), 10)

@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,9 +23,6 @@ from rtm.core import distributed
 from rtm.core.errors import UserError
 from rtm.core.files import append, checkpoint_metadata, sealed, unsealed
 from rtm.methods.registry import build_method
-from rtm.metrics import sampling
-from rtm.metrics.latency import measure_latency
-from rtm.metrics.sampling import write_samples
 from rtm.models.drawing import draw, load_generator
 from rtm.pipeline.devices import check_devices
 from rtm.pipeline.runs import Stopped
@@ -385,13 +381,6 @@ def test_missing_gpus_are_refused_at_once() -> None:
     assert check_devices(IMLE, smoke_workspace.experiment(IMLE).recipe.resources, Path("x")) is False
 
 
-def test_one_depth_has_one_latency(tmp_path: Path) -> None:
-    chosen = replace(smoke_workspace.experiment(IMLE), sweep=(1, 2))  # trained with 2
-    smoke_workspace.run(tmp_path, chosen).export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
-    measured = measure_latency(chosen, tmp_path / "w.safetensors")
-    assert measured["sweep"].keys() == {"H1", "H2"} and measured["sweep"]["H2"] == measured["time_ms"]
-
-
 def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
     chosen = smoke_workspace.experiment(IMLE)
     run = smoke_workspace.run(tmp_path, chosen)
@@ -413,36 +402,6 @@ def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
         load_generator(other.architecture, tmp_path / "w.safetensors", torch.device("cpu"))
     with pytest.raises(UserError, match="dvc pull"):
         load_generator(chosen.architecture, tmp_path / "absent.safetensors", torch.device("cpu"))
-
-
-def test_two_samplers_at_once_leave_whole_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = smoke_workspace.experiment(IMLE)
-    smoke_workspace.run(tmp_path, chosen).export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
-    folder, write_variant = tmp_path / "samples/seed0", sampling._write_variant
-
-    def sample() -> None:
-        write_samples(chosen, tmp_path / "w.safetensors", folder, 0)
-
-    def fails(*_: object) -> None:
-        raise RuntimeError
-
-    def with_another_beside_it(*given: Any) -> None:
-        """A second sampler starts in the middle of this one, and then fails."""
-        write_variant(*given)
-        monkeypatch.setattr(sampling, "_write_variant", fails)
-        with pytest.raises(RuntimeError):
-            sample()
-        monkeypatch.setattr(sampling, "_write_variant", write_variant)
-
-    sample()
-    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
-    left = folder.with_name(".seed0.host.1.tmp")
-    left.mkdir()
-    os.utime(left, (0, 0))
-    monkeypatch.setattr(sampling, "_write_variant", with_another_beside_it)
-    sample()
-    assert whole and {path.name: path.read_bytes() for path in folder.iterdir()} == whole
-    assert [path.name for path in folder.parent.iterdir()] == ["seed0"]
 
 
 def test_the_selected_weights_are_those_that_scored_best(tmp_path: Path) -> None:

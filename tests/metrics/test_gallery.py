@@ -1,0 +1,66 @@
+"""The gallery: real neighbours of real queries, and strips that begin and end where they should."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from support import checkpoints, smoke_workspace
+from support.checkpoints import GAN, IMLE, MLP
+from torch import nn
+
+from rtm.config import Experiment
+from rtm.metrics.features import DigitsExtractor, extract
+from rtm.metrics.gallery import FRAMES, NEIGHBOURS, QUERIES, STRIPS, write_gallery
+from rtm.metrics.sampling import evaluation_seed
+from rtm.models.drawing import draw, latents
+
+Shown = Mapping[str, NDArray[np.uint8]]
+BOTH = ((IMLE, 0), (MLP, 1))
+
+
+def written(folder: Path, chosen: Experiment, seed: int = 0) -> tuple[nn.Module, Shown]:
+    """An untrained generator, and its gallery."""
+    setting = smoke_workspace.setting(folder, chosen)
+    network = checkpoints.write(folder / "w.safetensors", chosen)
+    extractor = DigitsExtractor(folder / "classifier.safetensors")
+    write_gallery(chosen, folder / "w.safetensors", setting.images, extractor, folder / "gallery.npz", seed)
+    with np.load(folder / "gallery.npz") as file:
+        return network, dict(file)
+
+
+def test_neighbours_are_the_nearest_of_all_samples_nearest_first(tmp_path: Path) -> None:
+    chosen = smoke_workspace.experiment(IMLE)
+    _, shown = written(tmp_path, chosen)
+    assert shown["samples"].shape == (64, 8, 8, 3) == (chosen.recipe.evaluation.samples, 8, 8, 3)
+    extractor = DigitsExtractor(tmp_path / "classifier.safetensors")
+    asked, found = (extract(shown[name], extractor, 64, "cpu").features for name in ("queries", "samples"))
+    order = np.square(asked[:, None].astype(float) - found[None]).sum(2).argsort(1)[:, :NEIGHBOURS]
+    np.testing.assert_array_equal(shown["neighbours"], shown["samples"][order])
+
+
+def test_queries_are_training_images_and_the_same_for_every_experiment_and_seed(tmp_path: Path) -> None:
+    (_, one), (_, other) = (written(tmp_path, smoke_workspace.experiment(name), seed) for name, seed in BOTH)
+    queries = {image.tobytes() for image in one["queries"]}
+    assert len(queries) == len(one["queries"]) == QUERIES
+    assert queries <= {image.tobytes() for image in np.load(tmp_path / "images.npy")}
+    np.testing.assert_array_equal(one["queries"], other["queries"])
+    assert not np.array_equal(one["samples"], other["samples"])
+
+
+@pytest.mark.parametrize("name", [IMLE, GAN])
+def test_a_strip_leads_from_a_sample_to_the_latent_of_the_next(tmp_path: Path, name: str) -> None:
+    """With the spatial noise and the label of the first."""
+    chosen = smoke_workspace.experiment(name)
+    network, shown = written(tmp_path, chosen)
+    assert shown["slerp"].shape == (STRIPS, FRAMES, 8, 8, 3)
+    seed, architecture = evaluation_seed(0), chosen.architecture
+    for strip in range(STRIPS):
+        index = torch.tensor([2 * strip])
+        other = latents(seed, index + 1, architecture.dim)
+        ends = draw(network, architecture, seed, index), draw(network, architecture, seed, index, z=other)
+        for frame, end in zip(shown["slerp"][strip, [0, -1]], ends, strict=True):
+            assert np.abs(frame.astype(int) - end[0].numpy().astype(int)).max() <= 1  # another batch size
+    assert np.abs(shown["slerp"][:, 0].astype(int) - shown["samples"][: 2 * STRIPS : 2]).max() <= 1
