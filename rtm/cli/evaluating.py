@@ -22,16 +22,12 @@ WIDTH = 80
 USAGE = """\
 rtm evaluate EXPERIMENT           the stage of the pipeline, writes results/
 rtm evaluate A B                  any images against any others, for example
-rtm evaluate samples/ cifar10     a folder, .npy or .npz against a dataset's
-                                  training images
+rtm evaluate samples/ cifar10     a folder, .npy or .npz against a dataset's training images
+rtm evaluate digits_rtm:H8        a variant of an experiment's samples against its dataset
 rtm evaluate cifar10:test cifar10 --samples 10000 --json known.json
-rtm evaluate digits_rtm:H8 --scale demo
-                                  a variant of an experiment's samples against
-                                  its dataset
 
-A and B are datasets (NAME, NAME:test), experiments, folders, .npy or .npz
-files; ./NAME is always a path. Numbers at another N than the protocol's, or
-against another reference, are marked `off protocol`; they fill no table."""
+A and B are datasets (NAME, NAME:test), experiments, folders, .npy or .npz files; ./NAME is always a path. Numbers \
+at another N than the protocol's, or against another reference, are marked `off protocol`; they fill no table."""
 SHOWN = {  # metric: its name for people, its factor and its decimals
     "fid": ("FID", 1, 3), "fid_floor": ("  floor", 1, 3), "kid": ("KID x 1000", 1000, 4), "is": ("IS", 1, 3),
     "sure": ("sure", 1, 4), "precision": ("precision", 1, 4), "recall": ("recall", 1, 4),
@@ -40,15 +36,11 @@ SHOWN = {  # metric: its name for people, its factor and its decimals
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, USAGE
-    parser.add_argument("subject", metavar="A", type=given_images, help="what is measured: see below")
-    parser.add_argument(
-        "other", metavar="B", nargs="?", type=given_images, help="compared with A (default: its dataset)"
-    )
-    parser.add_argument(
-        "--protocol", help="a name in params/protocols.yaml (default: the experiment's first, or paper)"
-    )
-    parser.add_argument("--samples", type=int, metavar="N", help="measure N images, a random subset, off protocol")
+    parser.epilog = USAGE
+    parser.add_argument("subject", metavar="A", type=given_images, help="what to measure: see below")
+    parser.add_argument("other", metavar="B", nargs="?", type=given_images, help="its reference (default: its dataset)")
+    parser.add_argument("--protocol", help="in params/protocols.yaml (default: the experiment's first, or paper)")
+    parser.add_argument("--samples", type=int, metavar="N", help="measure a random subset of N images, off protocol")
     parser.add_argument("--seed", type=int, default=0, help="of the experiment, and of a random subset (default 0)")
     parser.add_argument("--memorisation", action="store_true", help="look for copies of training images")
     parser.add_argument("--held-out", metavar="C", type=given_images, help="for --memorisation: images not trained on")
@@ -161,7 +153,7 @@ def _beside(found: Mapping[str, Any], metric: str, factor: float, decimals: int)
 
 
 def features(arguments: Arguments) -> None:
-    """Show the features that are kept of images that were measured before, or remove them (--clear)."""
+    """Show the features that are kept of measured images, or remove them (--clear)."""
     from rtm.metrics.kept import uses
 
     folder = Context(arguments).layout.kept_features()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtm.cli.place import given_path, given_target
+from rtm.cli.usage import Help
 from rtm.config.classes import imported
 from rtm.core.errors import UserError, printable
 
@@ -126,7 +127,7 @@ def of_experiment(given: str, scale: str) -> "tuple[Context, Experiment, int]":
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EPILOG
+    parser.epilog = EPILOG
     text = "an experiment (demo/digits_rtm), a file, https://... or hf://owner/name/file"
     parser.add_argument("checkpoint", type=given_target, help=text)
     parser.add_argument("--count", type=int, default=64, help="number of images (default 64)")
@@ -142,7 +143,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def alone(missing: str) -> None:
     """The command line of a light install: `rtm generate` works, every other verb says what is missing."""
-    parser = argparse.ArgumentParser(prog="rtm generate", description=generate.__doc__)
+    parser = argparse.ArgumentParser(prog="rtm generate", description=generate.__doc__, formatter_class=Help)
     add_options(parser)
     if sys.argv[1:2] != ["generate"]:
         sys.exit(f"rtm: {missing} is not installed; {install('pipeline')} for all verbs but `rtm generate`.")

@@ -19,16 +19,16 @@ from rtm.pipeline.unfinished import resumable, take_over
 
 USAGE = """\
 rtm lineage FILE                        what a file was made from, by which job, where and when
-rtm lineage TABLE --cell ROW COLUMN     all that stands behind a number, and whether it is still what it was
-rtm lineage why TARGET ...              what is stale behind a target, and what made it so
+rtm lineage TABLE --cell ROW COLUMN     everything behind a number, and whether it has changed
+rtm lineage why TARGET ...              what is stale behind a target, and why
 rtm lineage accept TARGET ... --reason  keep the results after a refactoring: what changed is accepted as the same
 rtm lineage verify TARGET ...           fail unless the targets are fresh
 rtm lineage check                       read every file that has a receipt, and fail if one is not the recorded one
 rtm lineage run TARGET ...              make what is stale through Snakemake, and verify it: the command of dvc.yaml
-rtm lineage dvc [all | try/NAME ...]    write dvc.yaml: the stages that are made, or all, or those of a trial too
+rtm lineage dvc [all | try/NAME ...]    write dvc.yaml: the stages of what is made, or of everything, or of a trial too
 rtm lineage fingerprints                write what the stages of dvc.yaml depend on: the command of its first stage
 
-A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds); those of
+A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds); those of \
 another scale begin with its folder (demo/reports/tab_digits.tex, demo/train/digits_rtm)."""
 
 

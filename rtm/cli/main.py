@@ -27,6 +27,7 @@ from rtm.cli.runs import runs
 from rtm.cli.showing import doctor, figure, pdf, plan, print_schema, report, status, table
 from rtm.cli.store import add_options as add_store
 from rtm.cli.store import store
+from rtm.cli.usage import Help
 from rtm.core.errors import UserError, fail, printable
 from rtm.trial.recipe import RESOLUTIONS
 
@@ -80,45 +81,39 @@ def completion(arguments: Arguments) -> None:
 
 
 def attempt(arguments: Arguments) -> None:
-    """Train MLP and RTM side by side on a folder of images; the same command goes on after a stop."""
+    """Train MLP and RTM side by side on a folder of images; the same command resumes."""
     from rtm.cli.trying import attempt as run
 
     run(arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="rtm",
-        description="Recursive Token Mapper: from data to LaTeX, one verb for each step. Snakemake calls them in "
-        "order; each also works alone. Start with `rtm demo`.",
-    )
+    text = "Recursive Token Mapper: one verb for each step from data to LaTeX. Snakemake calls them; each also works alone."
+    parser = argparse.ArgumentParser(prog="rtm", description=f"{text} Start with `rtm demo`.")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
     def verb(
         call: Callable[[Arguments], None], name: str | None = None, scaled: bool = True
     ) -> argparse.ArgumentParser:
         text = (call.__doc__ or "").strip()
-        added = verbs.add_parser(name or call.__name__, help=text, description=text)
+        added = verbs.add_parser(name or call.__name__, help=text, description=text, formatter_class=Help)
         added.set_defaults(call=call)
         if scaled:
-            scales = "paper (the default), demo, desk, smoke, or try/NAME"
-            added.add_argument("--scale", default="paper", help=scales)
+            added.add_argument("--scale", default="paper", help="paper (the default), demo, desk, smoke, or try/NAME")
         return added
 
     def of_experiment(call: Callable[[Arguments], None]) -> argparse.ArgumentParser:
         added = verb(call)
-        added.add_argument(
-            "experiment", help="a name in params/experiments.yaml (or params/demo.yaml), or of a variant"
-        )
+        added.add_argument("experiment", help="the name of an experiment in params/, or of a variant")
         return added
 
     fetching = verb(fetch)
     text = "a dataset of params/datasets.yaml, or inception, vgg16, dinov2, digit_classifier"
     fetching.add_argument("name", help=text)
-    fetching.add_argument("--source", type=given_path, help="a folder, archive or weights file that is here already")
-    fetching.add_argument("--wait", action="store_true", help="where a person must get the file: wait for it")
+    fetching.add_argument("--source", type=given_path, help="take this folder, archive or weights file")
+    fetching.add_argument("--wait", action="store_true", help="wait for a file that a person must download")
     looking = verb(data)
-    looking.formatter_class, looking.epilog = argparse.RawDescriptionHelpFormatter, data_cli.USAGE
+    looking.epilog = data_cli.USAGE
     looking.add_argument("action", choices=data_cli.ACTIONS)
     looking.add_argument("names", nargs="*", metavar="NAME", help="datasets of params/datasets.yaml")
     referring = verb(reference)
@@ -145,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     verb(report)
     verb(pdf)
     tracing = verb(lineage, scaled=False)
-    tracing.formatter_class, tracing.epilog = argparse.RawDescriptionHelpFormatter, LINEAGE_USAGE
+    tracing.epilog = LINEAGE_USAGE
     tracing.add_argument(
         "words", nargs="+", type=given_target, metavar="WORD", help="a file, or an action with its targets: see below"
     )
@@ -171,11 +166,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_trying(trying: argparse.ArgumentParser) -> None:
     trying.add_argument("source", nargs="?", type=given_path, metavar="FOLDER", help="images, or a zip or tar of them")
     trying.add_argument("--name", help="of the trial (default: the folder's)")
-    trying.add_argument("--minutes", type=float, help="of training on this machine (default: 10, with a GPU 60)")
+    trying.add_argument("--minutes", type=float, help="of training (default: 10, with a GPU 60)")
     trying.add_argument("--epochs", type=int, help="of each training, instead of --minutes")
     trying.add_argument("--resolution", type=int, choices=RESOLUTIONS, help="in pixels (default: by the machine)")
-    trying.add_argument("--pictures", action="store_true", help="only pictures: measure nothing")
-    trying.add_argument("--prepare", action="store_true", help="only the images and parameters: train elsewhere")
+    trying.add_argument("--pictures", action="store_true", help="make pictures and measure nothing")
+    trying.add_argument("--prepare", action="store_true", help="write images and parameters, to train elsewhere")
     trying.add_argument("--export", metavar="NAME", help="write a trial into params/ instead")
 
 

@@ -76,7 +76,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     text = "an experiment (demo/digits_rtm, demo/digits_rtm/seed1) or a file"
     parser.add_argument("checkpoint", type=given_target, help=text)
     parser.add_argument("repository", help="owner/name on the Hub; it is created if it is not there")
-    parser.add_argument("--private", action="store_true", help="if it is created: not for everyone")
-    parser.add_argument(
-        "--out", type=given_path, metavar="FOLDER", help="only write the file and its card there, and upload nothing"
-    )
+    parser.add_argument("--private", action="store_true", help="create it as a private repository")
+    parser.add_argument("--out", type=given_path, metavar="FOLDER", help="only write the file and its card there")

@@ -20,14 +20,14 @@ from rtm.pipeline.unfinished import step_of
 from rtm.reports.status import duration, short
 
 USAGE = """\
-rtm runs          every state of a training: how far it is, its age and size, and what it is for
-rtm runs clean    remove those of finished trainings whose weights are recorded, and here or in the store
+rtm runs          every state: its training, step, age and size
+rtm runs clean    remove states of finished trainings whose recorded weights are here or in the store
 
-being trained     somebody holds its lock
-unfinished        the next `rtm train` or snakemake goes on with it
+being trained     a process holds its lock
+unfinished        the next `rtm train` or snakemake resumes it
 finished          its weights are recorded; nothing needs it
-not recorded      it came to its end, but its weights are not recorded or not to be had: they are written from it again
-orphaned          no present parameters or code lead to it; `rtm lineage accept` may take it over, you may delete it"""
+not recorded      it has ended, but its weights are missing or not recorded; they will be written from it again
+orphaned          its parameters or code have changed; `rtm lineage accept` may take it over, or delete it"""
 
 Kind = Literal["being trained", "unfinished", "finished", "not recorded", "orphaned"]
 
@@ -43,12 +43,12 @@ class Run:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, USAGE
+    parser.epilog = USAGE
     parser.add_argument("action", nargs="?", choices=["list", "clean"], default="list")
 
 
 def runs(arguments: argparse.Namespace) -> None:
-    """The states of trainings in runs/: what each is for, and how to remove those that nothing needs."""
+    """Show the states of trainings in runs/, or remove those that nothing needs."""
     found = sorted(states(), key=lambda run: (run.kind, run.folder))
     for run in found if arguments.action == "list" else []:
         print(_line(run))

@@ -71,7 +71,7 @@ def doctor(arguments: Arguments) -> None:
 
 
 def plan(arguments: Arguments) -> None:
-    """Say what trainings would cost on a GPU: memory, time and where it goes, beside what they ask for."""
+    """Predict what trainings cost on a GPU (memory, and hours by part), beside the hours that they ask for."""
     from rtm.cli.plan import show
 
     show(Context(arguments).config, arguments.name, arguments.gpu, arguments.gpus)

@@ -27,7 +27,7 @@ A target is a file or a job, as for `rtm lineage`. RTM_STORE=off snakemake ... t
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, USAGE
+    parser.epilog = USAGE
     parser.add_argument("action", nargs="?", choices=["list", "push", "pull", "gc"], default="list")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="files or jobs")
     parser.add_argument("--yes", action="store_true", help="for gc: remove what it lists")
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def store(arguments: argparse.Namespace) -> None:
-    """The results that are kept by what they are: list, push, pull and remove them."""
+    """List, push, pull or remove results that are kept by what they are, not by their names."""
     opened = Store(Ledger())
     if opened.shelf is None:
         raise UserError(f"There is no store: this is no DVC repository, or {SWITCH} is off. Try `dvc init`.")

@@ -28,7 +28,7 @@ REFRESH = 20  # seconds between two versions of the live page
 
 
 def attempt(arguments: Arguments) -> None:
-    """Train MLP and RTM side by side on a folder of images; the same command goes on after a stop."""
+    """Train MLP and RTM side by side on a folder of images; the same command resumes."""
     if arguments.export:
         from rtm.trial.export import export
 
