@@ -88,7 +88,7 @@ def attempt(arguments: Arguments) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    text = "Recursive Token Mapper: one verb for each step from data to LaTeX. Snakemake calls them; each also works alone."
+    text = "Recursive Token Mapper: one verb for each step from data to LaTeX. Snakemake calls them; each works alone."
     parser = argparse.ArgumentParser(prog="rtm", description=f"{text} Start with `rtm demo`.")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 

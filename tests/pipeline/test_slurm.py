@@ -4,7 +4,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
-from rtm.pipeline import slurm, submit
+from rtm.pipeline import slurm
 from rtm.pipeline.slurm import Executor, Site, job_name, largest_memory
 
 ASKED = Resources(gpus=4, cpus=32, mem_gb=128, hours=336)
@@ -80,23 +79,6 @@ def test_the_request_is_repeated_while_the_controller_is_away(tmp_path: Path, mo
     assert not slurm.requeue() and (tmp_path / "asked").read_text() == "\n"
 
 
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Stand-ins for SLURM's commands, each a line of shell."""
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    monkeypatch.chdir(tmp_path)
-    slurm._partitions.cache_clear()
-    slurm._nodes.cache_clear()
-    (tmp_path / "bin").mkdir()
-
-    def write(**lines: str) -> None:
-        for name, line in lines.items():
-            (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{line}\n")
-            (tmp_path / "bin" / name).chmod(0o755)
-
-    return write
-
-
 @pytest.mark.parametrize(
     ("limit", "minutes"),
     [("1-00:00:00", 1440), ("2-12", 3600), ("24:00:00", 1440), ("30:00", 30), ("45", 45), ("infinite", float("inf"))],
@@ -126,41 +108,6 @@ def test_a_cluster_that_does_not_answer_is_refused(programs: Callable[..., None]
     programs(sinfo="echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1")
     with pytest.raises(UserError, match="SLURM does not answer"):
         Site(None, None).check()
-
-
-WORDS = ["--parsable", "--job-name", "train.x.0", "--comment", "rule_train", "--wrap=true"]
-AWAY = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
-
-
-def test_a_submission_is_repeated_while_the_controller_is_away(
-    programs: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(submit, "PAUSE", 0.01)
-    programs(sbatch=f"echo >> asked; [ $(wc -l < asked) -lt 3 ] || exec echo 17\necho '{AWAY}' >&2; exit 1", squeue=":")
-    (tmp_path / "shown").touch()
-    assert submit.submit(WORDS, str(tmp_path / "shown")) == 0
-    assert capfd.readouterr().out == "17\n"
-    assert (tmp_path / "shown").read_text() == 2 * "SLURM's controller does not answer; the submission is repeated.\n"
-    programs(sbatch="echo 'sbatch: error: invalid partition' >&2; exit 3")
-    assert submit.submit(WORDS) == 3
-    monkeypatch.setattr(submit, "PATIENCE", 0.0)
-    programs(sbatch=f"echo '{AWAY}' >&2; exit 1")
-    assert submit.submit(WORDS) == 1
-
-
-def test_a_job_that_was_submitted_after_all_is_not_submitted_twice(
-    programs: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(submit, "PAUSE", 0.01)
-    now, before = datetime.now(), datetime.now() - timedelta(hours=1)
-    rows = "\n".join(
-        "\t".join([number, "PENDING", "rule_train", "train.x.0", f"{time:%Y-%m-%dT%H:%M:%S}", "None", str(tmp_path)])
-        for number, time in (("8", before), ("9", now))
-    )
-    late = "echo >> looked; [ $(wc -l < looked) -lt 2 ] && exit 0"  # the controller takes it in after its first answer
-    programs(sbatch=f"echo >> asked; echo '{AWAY}' >&2; exit 1", squeue=f"{late}\ncat <<END\n{rows}\nEND")
-    assert submit.submit(WORDS) == 0
-    assert capfd.readouterr().out == "9\n" and (tmp_path / "asked").read_text() == "\n"
 
 
 class Submitted(SimpleNamespace):
@@ -214,7 +161,7 @@ def test_the_executor_is_completed(plugin: Any, programs: Callable[..., None]) -
     plugin.Executor().report_job_error(SimpleNamespace(job=one, external_jobid="7"), msg="SLURM-job '7' failed. ")
     assert plugin.messages == [
         "SLURM-job '7' failed. SLURM says: JobState OUT_OF_MEMORY, Reason OutOfMemory, ExitCode 0:125, NodeList node. "
-        "It ran out of its 4000 MB; the next attempt asks for twice as much, at most what a node has."
+        "It ran out of its 4000 MB; the next attempt asks for twice as much, if a node has it."
     ]
     assert executor.exhausted == {slurm.comment("train", "", "x", "0"): 1}
 
