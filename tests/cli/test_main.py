@@ -1,8 +1,6 @@
 """A user's mistake gives one sentence and exit code 1; every verb has help; imports keep to their layers."""
 
 import errno
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +10,6 @@ from support import ROOT
 from support.command import rtm
 from support.workspace import copied, environment
 
-from rtm.cli import doctor
 from rtm.cli import main as cli
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
@@ -101,16 +98,6 @@ def test_a_subfolder_is_as_good_as_the_root() -> None:
     for words in ("status --scale demo", "lineage why ../reports/tab_cifar10.tex"):
         answer = rtm(*words.split(), cwd=ROOT / "docs")
         assert answer.returncode == 0 and answer.stdout == rtm(*words.replace("../", "").split()).stdout
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_verbs_options_and_names(shell: str, tmp_path: Path) -> None:
-    script = rtm("completion", shell).stdout
-    for word in ("lineage", "memorisation", "digits_rtm_h1", "tab_halt_sweep", "fig_pairs_afhq_2", "studiogan"):
-        assert word in script
-    if shutil.which(shell):
-        (tmp_path / "script").write_text(script)
-        subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
 
 
 def test_an_unknown_benchmark_is_named() -> None:
@@ -210,23 +197,6 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 @pytest.mark.slow(seconds=12)
 def test_imports_keep_to_their_layer(module: str, forbidden: list[str], imported: dict[str, set[str]]) -> None:
     assert module in imported[module] and not imported[module] & set(forbidden)
-
-
-def test_the_doctor_names_what_to_do() -> None:
-    answer = rtm("doctor")
-    assert answer.returncode == 0
-    for subject in ("GPU", "inception", "vgg16", "dinov2", "data", "LaTeX", "SLURM", "DVC"):
-        assert subject in answer.stdout
-
-
-def test_the_doctor_does_not_wait_for_slow_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("sbatch", "sinfo", "dvc"):
-        (tmp_path / name).write_text("#!/bin/sh\nexec sleep 60\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(doctor, "PATIENCE", 0.1)
-    for finding in (doctor._slurm(), doctor._dvc_remote()):
-        assert not finding.good and finding.advice
 
 
 @pytest.mark.slow(seconds=4)

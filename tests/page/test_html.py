@@ -20,7 +20,6 @@ from support.browser import Browser, browser
 from rtm.config import load
 from rtm.core.layout import Layout
 from rtm.page.html import difference, rich, write_page
-from rtm.page.panels import panels
 from rtm.reports.cells import build
 from rtm.reports.figures import render_figure
 from rtm.reports.status import RunStatus
@@ -209,26 +208,6 @@ def test_an_experiment_in_no_table_shows_its_metrics(tmp_path: Path) -> None:
 def test_the_same_again_is_the_same_page(paper: Layout, tmp_path: Path) -> None:
     first = write_page(DEMO, Layout(tmp_path, tmp_path), []).read_bytes()
     assert write_page(DEMO, Layout(tmp_path, tmp_path), []).read_bytes() == first
-
-
-def test_curves_keep_their_ends_in_the_box() -> None:
-    rows = [{"step": float(step), "loss": 2.0 / step, "rejected": 0.0} for step in range(1, 1001)]
-    loss, rejected = panels([rows], total=2000)
-    places = [tuple(map(float, point.split(","))) for point in loss.lines[0][1:].split("L")]
-    assert len(places) < 130 and places[-1][0] == 130
-    assert all(0 <= x <= 260 and 0 <= y <= 130 for x, y in places)
-    assert loss.y[0].text == "0.002" and loss.last == "0.002"
-    assert [tick.text for tick in rejected.y] == ["0", "0.5"]
-
-
-def test_runs_that_are_compared_have_the_same_axes() -> None:
-    """Rivals from 1 to 100: a flat line at 10 lies in the middle of the decades, and both have the same ticks."""
-    flat, steep = [
-        [{"step": float(step), "fid": fids[step]} for step in (0, 1)] for fids in ((10.0, 10.0), (100.0, 1.0))
-    ]
-    (one,), (other,) = (panels([own], 1, [flat, steep]) for own in (flat, steep))
-    assert [tick.place for tick in one.y] == [tick.place for tick in other.y]
-    assert one.lines == ("M0,65L260,65",) and other.lines == ("M0,0L260,130",)
 
 
 def test_it_does_not_wait_for_torch() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 from support import ROOT
+from support.gpus import machine
 
-from rtm.cli import doctor
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.pipeline import devices
@@ -19,30 +19,10 @@ from rtm.pipeline.snakemake import Plan
 ASKED = Resources(gpus=4, cpus=32, mem_gb=128, hours=8)
 
 
-def machine(
-    monkeypatch: pytest.MonkeyPatch, gpus: int, usable: bool, driver: str | None = "550.54.15", cuda: str = "13.0"
-) -> None:
-    """As torch and nvidia-smi describe it: NVML counts GPUs whatever the age of the driver."""
-
-    def available() -> bool:
-        if gpus and not usable:
-            import warnings
-
-            warnings.warn("CUDA initialization: The NVIDIA driver on your system is too old", stacklevel=1)
-        return usable
-
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    monkeypatch.setattr(torch.cuda, "is_available", available)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "H100")
-    monkeypatch.setattr(torch.version, "cuda", cuda)
-    monkeypatch.setattr(devices, "driver", lambda: driver)
-
-
 def test_usable_gpus_count(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, 4, usable=True, driver="580.95.05")
     assert devices.usable_gpus() == 4 and devices.unusable() is None
     assert devices.check_devices("x", ASKED, Path("t")) is True
-    assert doctor._gpu().advice.startswith("4 x H100, torch ")
     either = Resources(gpus=0, any_device=True, cpus=1, mem_gb=3, hours=1)
     assert devices.check_devices("x", either, Path("t")) is True
     assert devices.check_devices("x", either.model_copy(update={"any_device": False}), Path("t")) is False
@@ -86,8 +66,6 @@ def test_an_old_driver_is_named(driver: str | None, cuda: str, said: str, monkey
     assert devices.usable_gpus() == 0
     with pytest.raises(UserError, match=rf"x needs 4 h100 GPUs for about 8 hours. 4 GPUs are here, but .*{said}"):
         devices.check_devices("x", ASKED, Path("t"))
-    finding = doctor._gpu()
-    assert not finding.good and "4 GPUs are here" in finding.advice
 
 
 def test_a_gpu_that_cannot_be_chosen_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,81 @@
+"""`rtm push-checkpoint`: the file and its card arrive, or a sentence says why not."""
+
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+from support import PARAMS
+from support.checkpoints import IMLE
+
+from rtm.config import load
+from rtm.core.files import digest, write_json
+
+LAYOUT = load("smoke", PARAMS).layout
+
+
+def test_a_checkpoint_is_pushed_with_a_card_of_its_receipt(
+    folder: Path, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = LAYOUT.checkpoint(IMLE, 0)
+    file = folder / path
+    made = {"time": "2026-11-17T12:00:00", "revision": "abc123", "gpu_hours": 2.5, "environment": {"torch": "2.12.0"}}
+    parts = {"params": {}, "code": "c", "inputs": {}}
+    outputs = {str(path): {"md5": digest(file, "md5"), "size": file.stat().st_size}}
+    receipt = {"fingerprint": "f", "parts": parts, "outputs": outputs, "made": made}
+    write_json(folder / LAYOUT.receipt("train", f"{IMLE}/seed0"), receipt)
+    protocol, *_ = load("smoke", PARAMS).experiments[IMLE].recipe.evaluation.protocols
+    numbers = {"fid": 12.5, "kid": 0.003, "kid_se": 0.001, "recall": 0.25}
+    measured = {"experiment": IMLE, "protocol": protocol, "seed": 0, "samples": 64, "metrics": {"native": numbers}}
+    measured |= {"intervals": {"native": {"fid": [11.5, 13.5]}}, "provenance": {"checkpoint_sha256": digest(file)}}
+    write_json(folder / LAYOUT.metrics(IMLE, protocol, 0), measured)
+    sent: dict[str, Any] = {}
+
+    def upload_folder(*, repo_id: str, folder_path: Path, commit_message: str) -> None:
+        sent.update({each.name: each.read_bytes() for each in Path(folder_path).iterdir()}, message=commit_message)
+
+    monkeypatch.setattr(huggingface_hub, "create_repo", lambda repo_id, **options: sent.update(repo=repo_id, **options))
+    monkeypatch.setattr(huggingface_hub, "upload_folder", upload_folder)
+    assert call("push-checkpoint", f"smoke/{IMLE}", "owner/name") == ["hf://owner/name/seed0.safetensors"]
+    card = sent["README.md"].decode()
+    assert sent["repo"] == "owner/name" and sent["exist_ok"] and not sent["private"]
+    assert sent["seed0.safetensors"] == file.read_bytes()
+    for line in (
+        'library_name: "rtm"',
+        "# shells_imle_rtm, seed 0",
+        "A generator of 8 × 8 px images of Shells, with the Recursive Token Mapper, trained by RS-IMLE.",
+        "| licence of the dataset | web images, research use |",
+        "| code revision | abc123 |",
+        "| trained | 2026-11-17T12:00:00, 2.5 GPU-hours |",
+        f"Protocol `{protocol}`, 64 samples:",
+        "| FID | 12.5 | 11.5 to 13.5 |",
+        "| recall | 0.25 |  |",
+        'generator = rtm.load("hf://owner/name/seed0.safetensors")',
+    ):
+        assert line in card.splitlines()
+    assert "kid_se" not in card
+    assert call("push-checkpoint", "gan.safetensors", "owner/name", "--out", "card") == ["card"]
+    alone = (folder / "card/README.md").read_text()
+    assert "not recorded: this file has no receipt" in alone and "No metrics were recorded for this file." in alone
+    write_json(folder / LAYOUT.receipt("train", f"{IMLE}/seed0"), {**receipt, "outputs": {}})
+    (refused,) = call("push-checkpoint", f"smoke/{IMLE}", "owner/name")
+    assert refused.startswith(f"rtm: {path} is not the file of its receipt; bring it back with")
+    assert call("push-checkpoint", "gan.safetensors", "name") == [
+        "rtm: name is no repository of the Hub; write owner/name."
+    ]
+
+
+class NoNetworkError(Exception):
+    """What a library behind the Hub's raises: neither an OSError nor a ValueError."""
+
+
+@pytest.mark.parametrize("kind", [OSError, NoNetworkError])
+def test_the_hubs_refusal_is_one_sentence(call: Any, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise kind("401 Client Error\nand much more")
+
+    monkeypatch.setattr(huggingface_hub, "create_repo", refuse)
+    assert call("push-checkpoint", "gan.safetensors", "owner/name") == [
+        "rtm: The Hub refused it or was not reached (401 Client Error); look at the network, log in with "
+        "`hf auth login`, and run this again."
+    ]

@@ -1,0 +1,25 @@
+"""A pretended machine with GPUs."""
+
+import pytest
+import torch
+
+from rtm.pipeline import devices
+
+
+def machine(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, usable: bool, driver: str | None = "550.54.15", cuda: str = "13.0"
+) -> None:
+    """As torch and nvidia-smi describe it: NVML counts GPUs whatever the age of the driver."""
+
+    def available() -> bool:
+        if gpus and not usable:
+            import warnings
+
+            warnings.warn("CUDA initialization: The NVIDIA driver on your system is too old", stacklevel=1)
+        return usable
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "is_available", available)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "H100")
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(devices, "driver", lambda: driver)
