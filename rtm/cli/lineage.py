@@ -176,9 +176,9 @@ def tell(job: Job) -> None:
         print(f"  {reason}")
     if receipt is None:
         return
-    for fact, value in receipt["made"].items():
-        print(f"  {fact:<12} {value}")
-    print(f"  {'fingerprint':<12} {receipt['fingerprint']}")
+    for fact, value in [*receipt["made"].items(), ("fingerprint", receipt["fingerprint"])]:
+        several = isinstance(value, dict) and ", ".join(f"{name} {found}" for name, found in value.items())
+        print(f"  {fact:<12} {several or value}")
     for trace in receipt.get("accepted", []):
         print(f"  {'accepted':<12} {trace['time']}: {trace['reason']} ({'; '.join(trace['changes'])})")
     for line in accepted_for(ledger, job):
