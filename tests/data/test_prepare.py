@@ -35,7 +35,7 @@ from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Resiz
 from rtm.config.experiments import Split
 from rtm.core.errors import UserError
 from rtm.core.files import digest, read_json, write_json
-from rtm.core.pixels import to_pixels, to_unit
+from rtm.core.pixels import to_pixels
 from rtm.data.check import problems
 from rtm.data.datasets import Images
 from rtm.data.fetch import fetch_dataset
@@ -65,11 +65,6 @@ def test_digits_are_the_real_ones_to_the_byte(images: Path) -> None:
     batch = held.batch(torch.tensor([3, 1]), torch.device("cpu"))
     assert batch.shape == (2, 3, 8, 8) and -1 <= batch.min() < batch.max() <= 1
     assert torch.equal(to_pixels(batch)[1].permute(1, 2, 0), torch.from_numpy(held.pixels[1].copy()))
-
-
-def test_pixels_survive_the_round_trip() -> None:
-    pixels = torch.arange(256, dtype=torch.uint8)
-    assert torch.equal(to_pixels(to_unit(pixels)), pixels)
 
 
 def test_cifar_is_the_same_from_both_sources(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from PIL import Image
 from safetensors.torch import load_file, save_file
 from support import ROOT, fake_results
 
@@ -165,17 +164,6 @@ def test_other_images_than_meant_are_refused(workspace: Path) -> None:
     Path("others.npy").unlink()
     with pytest.raises(UserError, match=r"others\.npy is not here; put there what .*: Somebody's noise"):
         write_foreign(config, config.layout, NAME, "digits")
-
-
-def test_a_folder_has_a_digest_of_names_and_bytes(tmp_path: Path) -> None:
-    folder = tmp_path / "images"
-    folder.mkdir()
-    Image.new("RGB", (8, 8)).save(folder / "a.png")
-    first = digest_of_all(folder)
-    (folder / "a.png").rename(folder / "b.png")
-    second = digest_of_all(folder)
-    (folder / "b.png").write_bytes(b"")
-    assert len({first, second, digest_of_all(folder)}) == 3
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import pytest
 from support import smoke_workspace
 
 from rtm.core.errors import UserError
-from rtm.core.files import atomic
 from rtm.methods.registry import build_method
 from rtm.pipeline import runs
 from rtm.pipeline.runs import book_of, is_running, listen, log_rows, only_one, training
@@ -54,13 +53,6 @@ def test_leftovers_of_a_killed_owner_are_removed_only_under_the_lock(tmp_path: P
     left.touch()
     with only_one(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == ["lock"]
-
-
-def test_no_two_writers_share_a_temporary_name(tmp_path: Path) -> None:
-    """Process numbers are the same on two nodes."""
-    with atomic(tmp_path / "x", "w") as one, atomic(tmp_path / "x", "w") as other:
-        assert one.name != other.name
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_the_owner_in_a_job_is_named_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

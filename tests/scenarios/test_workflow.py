@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import shutil
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ import yaml
 from support import ROOT, tool_server
 from support.standin import Repository, write
 
-from rtm.core.files import unprotect, write_text
+from rtm.core.files import write_text
 
 pytestmark = [pytest.mark.slow(seconds=6), pytest.mark.usefixtures("warm_tools")]
 NOTHING: list[str] = []
@@ -392,17 +391,6 @@ def test_one_dataset_of_several(tmp_path: Path) -> None:
     here.run("dvc", "pull", "-q")
     held = {path.parent.name: path.read_text() for path in here.folder.glob("data/*/images.npy")}
     assert held == {"cifar10": "fetched anew", "digits": "digits", "obama": "obama"}
-
-
-def test_a_write_protected_link_gets_bytes_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cached, linked = tmp_path / "cached", tmp_path / "linked"
-    cached.write_text("weights")
-    cached.chmod(0o444)
-    linked.hardlink_to(cached)
-    monkeypatch.setattr(os, "access", lambda path, mode: bool(Path(path).stat().st_mode & stat.S_IWUSR))  # root may all
-    unprotect(linked)
-    assert os.access(linked, os.W_OK) and not os.access(cached, os.W_OK)
-    assert linked.read_text() == "weights" and linked.stat().st_mtime_ns == cached.stat().st_mtime_ns
 
 
 def test_the_profile_for_one_machine(finished: Repository) -> None:

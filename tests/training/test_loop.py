@@ -348,18 +348,6 @@ def test_two_processes_train_as_one(forks: Forks, tmp_path: Path, imle: dict[str
             assert (weights(parallel)[name] - tensor).norm() <= 0.02 * moved, name
 
 
-def test_averaged_gradients_lie_in_memory_as_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fused optimiser reads both in memory order and would otherwise update the wrong weights."""
-    network = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    network(torch.rand(2, 3, 8, 8)).square().sum().backward()
-    before = network.weight.grad.clone()
-    monkeypatch.setattr(distributed, "world", lambda: 2)
-    monkeypatch.setattr(torch.distributed, "all_reduce", lambda flat: flat.mul_(2))
-    distributed.average_gradients([network])
-    assert torch.equal(network.weight.grad, before)
-    assert network.weight.grad.stride() == network.weight.stride() != network.weight.contiguous().stride()
-
-
 def test_divergence_is_named_and_not_saved(tmp_path: Path) -> None:
     diverging = smoke_workspace.run(
         tmp_path, smoke_workspace.experiment(IMLE, epochs=30, lr=1e30, warmup=0, save_every=1)
