@@ -1,6 +1,5 @@
 """A user's mistake gives one sentence and exit code 1; every verb has help; imports keep to their layers."""
 
-import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,6 @@ from support.command import rtm
 from support.workspace import copied, environment
 
 from rtm.cli import main as cli
-from rtm.core.errors import UserError
-from rtm.core.files import write_text
 
 VERBS = [
     "fetch",
@@ -104,18 +101,6 @@ def test_an_unknown_benchmark_is_named() -> None:
     words = [sys.executable, "-m", "benchmarks", "foo"]
     answer = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert answer.returncode == 1 and answer.stderr.startswith("There is no benchmark foo; choose from extraction, ")
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    for name in ("builtins.open", "pathlib.Path.unlink"):
-        monkeypatch.setattr(name, refuse)
-    with pytest.raises(
-        UserError, match=r"x\.txt cannot be written \(Read-only file system\); make its folder writable"
-    ):
-        write_text(tmp_path / "x.txt", "x")
 
 
 def test_a_disk_that_is_full_for_torch_is_one_sentence(

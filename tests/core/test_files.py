@@ -119,6 +119,18 @@ def test_a_write_protected_link_gets_bytes_of_its_own(tmp_path: Path, monkeypatc
     assert linked.read_text() == "weights" and linked.stat().st_mtime_ns == cached.stat().st_mtime_ns
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("builtins.open", "pathlib.Path.unlink"):
+        monkeypatch.setattr(name, refuse)
+    with pytest.raises(
+        UserError, match=r"x\.txt cannot be written \(Read-only file system\); make its folder writable"
+    ):
+        write_text(tmp_path / "x.txt", "x")
+
+
 # reading
 
 
