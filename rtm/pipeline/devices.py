@@ -1,4 +1,4 @@
-"""The GPUs of this machine: how many can be used, why others cannot, and whether a training has those that it needs.
+"""The GPUs of this machine: how many are usable, why the others are not, and whether a training has enough of them.
 
 torch is imported only when a function is called.
 """
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     import torch
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # glibc's mallopt
-OLDEST_DRIVER = {12: "525", 13: "580"}  # that runs programs of a CUDA version
+OLDEST_DRIVER = {12: "525", 13: "580"}  # CUDA version: the oldest driver that runs its programs
 
 
 def usable_gpus() -> int:
-    """Not `device_count` alone: it also counts GPUs whose driver is too old for torch."""
+    """The number of usable GPUs. `device_count` alone would also count GPUs whose driver is too old for torch."""
     import torch
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of an old driver; `unusable` says what to do
+        warnings.simplefilter("ignore")  # hide torch's warning about an old driver, because `unusable` says what to do
         return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def unusable() -> str | None:
-    """A sentence about GPUs that are here and cannot be used; None if there are none."""
+    """A sentence about GPUs of this machine that cannot be used; None if there are none."""
     import torch
 
     present = torch.cuda.device_count()
@@ -55,7 +55,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def choose(device: "torch.device") -> None:
-    """Make a GPU that of this process; on a CPU keep memory for the next step."""
+    """Use this GPU in this process; on a CPU, keep freed memory for the next step."""
     import torch
 
     if device.type == "cpu":
@@ -69,15 +69,15 @@ def choose(device: "torch.device") -> None:
 
 
 def keep_memory() -> None:
-    """Let glibc keep large blocks that were freed: every step asks for them again, and the kernel would have to clear
-    their pages each time. Other C libraries have no such option."""
+    """Let glibc keep large freed blocks, because every step needs them again and the kernel would clear their pages
+    each time. Other C libraries have no such option."""
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
         mallopt(MMAP_THRESHOLD, 2**30)
         mallopt(TRIM_THRESHOLD, 2**31 - 1)
 
 
 def check_devices(name: str, needed: Resources, target: Path) -> bool:
-    """Return whether to train on GPUs; an error if this machine has too few of them, or of its node's share."""
+    """Return whether to train on GPUs; an error if this machine has too few GPUs for its node's share."""
     if needed.gpus and (found := usable_gpus()) < needed.gpus // node_count():
         many = "GPUs" if needed.gpus > 1 else "GPU"
         wanted = f"{name} needs {needed.gpus} {needed.gpu_model} {many} for about {needed.hours:g} hours"

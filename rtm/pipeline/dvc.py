@@ -4,10 +4,10 @@ DVC records, the receipts decide. Each stage depends on one small file: a hash o
 job behind the stage. The first stage writes these files, so DVC calls a stage only if something behind it changed.
 The stage's command then asks the receipts, and makes what is stale through Snakemake.
 
-dvc.yaml has the stages that are made: DVC lists every output of a stage that never ran, in `dvc status`, `dvc pull`
-and `dvc metrics diff`. The demo is there as a whole or not at all, and so is a trial, if it was asked for: nobody else
-has its images. Of a scale whose results are in git, DVC may keep the checkpoints of some experiments only (`kept`), and
-no galleries.
+dvc.yaml has only stages with results, because `dvc status`, `dvc pull` and `dvc metrics diff` would list every output
+of a stage that never ran. The demo is listed as a whole or not at all. A trial is listed, as a whole, only if the user
+asked for it, because nobody else has its images. If a scale's results are in git, DVC may keep the checkpoints of only
+some experiments (`kept`), and no galleries.
 """
 
 import re
@@ -31,7 +31,7 @@ from rtm.pipeline.graph import jobs
 
 FILE = Path("dvc.yaml")
 FINGERPRINTS = Path("lineage/fingerprints")
-SCALES = ("demo", "desk", "paper")  # in the order in which `dvc repro` goes through them; smoke is the tests'
+SCALES = ("demo", "desk", "paper")  # in the order in which `dvc repro` runs them; smoke is only for tests
 HEADER = """\
 # Written by `rtm lineage dvc` from params/ and receipts: what is made, of the demo, the desk and the paper.
 #
@@ -40,11 +40,11 @@ HEADER = """\
 """
 SWEPT = ("fid", "precision", "recall")
 MEASURED = (Stage.TRAIN, Stage.EVALUATE, Stage.LATENCY, Stage.SUMMARY)
-Stanza = dict[str, Any]  # of dvc.yaml
+Stanza = dict[str, Any]  # an entry of dvc.yaml
 
 
 class Listing(NamedTuple):
-    """The stages in dvc.yaml: some by name, or all of them, those of new experiments too."""
+    """The stages in dvc.yaml: some by name or, if `whole`, all stages, also of new experiments."""
 
     names: frozenset[str] = frozenset()
     whole: bool = False
@@ -53,14 +53,14 @@ class Listing(NamedTuple):
 @dataclass(frozen=True)
 class DvcStage:
     name: str  # as DVC calls it: train@cifar10_imle_rtm
-    jobs: tuple[Job, ...]  # whose results it records
+    jobs: tuple[Job, ...]  # the jobs whose results it records
     stanza: Stanza  # the same for all experiments, with ${key} for the name
 
     def behind(self) -> dict[str, Job]:
         return {before.id: before for job in self.jobs for before in job.upstream()}
 
     def fingerprint(self) -> str:
-        """A hash of all parameters and code behind the stage. Results count through DVC's own dependencies."""
+        """A hash of all parameters and code behind the stage. Results of other stages are DVC's own dependencies."""
         facts = {key: [job.params, present().root(job.entries)] for key, job in self.behind().items()}
         return json_digest(facts)
 
@@ -88,7 +88,7 @@ def render(listing: Listing) -> str:
         stages = {"fingerprints": _fingerprints(scales), **stages}
     texts = [_dumped({name: stage}, indent=2) for name, stage in stages.items()] or ["  {}\n"]
     own = [file for scale in scales for file in scale.own]
-    shown = {"params": list(map(str, [*sorted(PARAMS.glob("*.yaml")), *own]))}  # by `dvc params diff`
+    shown = {"params": list(map(str, [*sorted(PARAMS.glob("*.yaml")), *own]))}  # for `dvc params diff`
     head = HEADER + _dumped({"vars": list(map(str, files))}) + _dumped(shown) + _dumped({"plots": plots})
     return head + "\nstages:\n" + "\n".join(texts)
 
@@ -106,7 +106,7 @@ def listed() -> Listing:
 
 
 def write(whole: bool = False, more: Iterable[str] = ()) -> None:
-    """List what is listed and what was made since, or everything, and these trials."""
+    """Write dvc.yaml with the listed stages and new results (or with everything, if `whole`), and the trials `more`."""
     before = listed()
     made = {name for scale in _scales(before) for name in scale.made()}
     names = before.names | made | {stage_of(trial) for trial in more}
@@ -114,7 +114,7 @@ def write(whole: bool = False, more: Iterable[str] = ()) -> None:
 
 
 def stage_of(trial: str) -> str:
-    """What DVC calls a trial, try-cats: neither its stages nor its name have a slash."""
+    """DVC's name for a trial, for example try-cats, because names in DVC have no slash."""
     return trial.replace("/", "-")
 
 
@@ -124,8 +124,8 @@ def check() -> None:
 
 
 def write_fingerprints() -> None:
-    """A file for every stage, listed or not: they follow from params/ and rtm/ alone. Git keeps them, so that a clone
-    has them before any remote is set up."""
+    """Write the file of every stage, listed or not: the files depend only on params/ and rtm/. Git keeps them, so a
+    clone has them before any remote is set up."""
     check()
     shutil.rmtree(FINGERPRINTS, ignore_errors=True)
     for stage in (stage for scale in _scales(listed()) for stage in scale.stages()):
@@ -141,7 +141,7 @@ def _fingerprints(scales: Iterable["_Scale"]) -> Stanza:
 
 
 def _outside(names: Iterable[str]) -> list[Path]:
-    """The files or packages in this repository, outside of rtm/, that define classes named in params/."""
+    """The files or packages of this repository, outside of rtm/, whose classes params/ names."""
     files = (source_of(name) for name in names if not name.startswith("rtm."))
     places = {file.parent if (file.parent / "__init__.py").exists() else file for file in files}
     return sorted(place.relative_to(Path.cwd()) for place in places if place.is_relative_to(Path.cwd()))
@@ -164,13 +164,13 @@ class _Scale:
         self.root = f"{config.scale.root}/" if config.scale.root else ""
         self.name = stage_of(config.scale.root)
         is_trial = self.root.startswith(f"{TRIALS}/")
-        self.own = [Path(self.root) / "params.yaml"] if is_trial else []  # its parameters, if they are not in params/
+        self.own = [Path(self.root) / "params.yaml"] if is_trial else []  # a trial's parameters are not in params/
         self.prefix = f"{self.name}{'-' if is_trial else '_'}" if self.root else ""
         self.cached = not config.scale.in_git
         self.shared = self._shared(in_git)
 
     def _shared(self, in_git: set[str]) -> list[Job]:
-        """The jobs of no experiment whose receipts git does not keep: the embedded digits, the images of a trial."""
+        """The jobs without an experiment whose receipts are not in git: the embedded digits, the images of a trial."""
         behind = {before.id: before for job in self.jobs if job.subject.experiment for before in job.upstream()}
         common = [job for name, job in behind.items() if not job.subject.experiment and name not in in_git]
         return common if self.root and self.cached else []
@@ -179,7 +179,8 @@ class _Scale:
         return listing.whole or self.name in listing.names
 
     def made(self) -> list[str]:
-        """The stages that are made; a scale that DVC keeps goes by its name from its first training on."""
+        """The names of the stages with results. If DVC keeps the scale, its name stands for all of them after its first
+        training."""
         every = list(self.stages())
         names = [stage.name for stage in every if stage.is_made()]
         whole = any("@" in name for name in names) if self.cached else len(names) == len(every)
@@ -227,18 +228,18 @@ class _Scale:
         return [job for job in self.jobs if job.stage in stages]
 
     def value(self, name: str) -> Path:
-        """The file that a stage depends on."""
+        """The file with the fingerprint that a stage depends on."""
         return FINGERPRINTS / f"{self.prefix}{name}"
 
     def shared_stanza(self) -> Stanza:
-        """The images and all receipts: nobody keeps weights and features."""
+        """The stage of the images and all receipts; DVC does not keep weights and features."""
         targets = " ".join(job.id for job in self.shared)
         images = [job.outputs[0].parent for job in self.shared if job.subject.dataset and job.stage is Stage.FETCH]
         outs = self.outs([*images, *_receipts(self.shared)])
         return _texts(f"rtm lineage run {targets}", [self.value("shared")], outs=outs)
 
     def train(self, kept: bool) -> Stanza:
-        """An experiment, from training to summary: the receipts tell apart what of it must run."""
+        """One stage for an experiment, from training to summary: the receipts decide which of its jobs must run."""
         key, layout = "${key}", self.layout
         outs = [self.binary(layout.checkpoint(key, 0).parent)] if kept else []
         if self.cached:
@@ -251,7 +252,7 @@ class _Scale:
             f"rtm lineage run {self.root}train/{key} {self.root}summary/{key}",
             [
                 self.value(f"{'train' if kept else 'measure'}@{key}"),
-                *_receipts(self.shared[:1]),  # one is enough for the order of the stages
+                *_receipts(self.shared[:1]),  # one receipt is enough to fix the order of the stages
             ],
             **({"outs": outs} if outs else {}),
             metrics=[self.out(layout.summary(key))],
@@ -267,12 +268,12 @@ class _Scale:
         return _texts(f"rtm lineage run {job.id}", deps, outs=self.outs(kept))
 
     def foreign(self, measured: list[Job]) -> Stanza:
-        """All images of others in one stage: Snakemake measures those that are stale."""
+        """One stage for all foreign images: Snakemake measures only the stale ones."""
         kept = [path for job in measured for path in (*job.outputs, *_receipts([job] if self.cached else []))]
         return _texts(f"rtm lineage run {self.root}foreign", [self.value("foreign")], outs=self.outs(kept))
 
     def figures(self, figures: list[Job], galleries: list[Job]) -> Stanza:
-        """All figures and the galleries that they show in one stage: Snakemake draws those that are stale."""
+        """One stage for all figures and their galleries: Snakemake draws only the stale ones."""
         receipts = [figures[0].receipt.parent, *(job.receipt.parent for job in galleries)] if self.cached else []
         return _texts(
             f"rtm lineage run {' '.join([f'{self.root}figure', *(job.id for job in galleries)])}",
@@ -284,21 +285,21 @@ class _Scale:
         )
 
     def results(self, reports: Iterable[Job]) -> list[Path]:
-        """The outs of other stages that reports are made from."""
+        """The outputs of other stages that the reports read."""
         return sorted({self.result(before) for job in reports for before in job.inputs})
 
     def result(self, job: Job) -> Path:
         return job.outputs[0] if job.stage is Stage.FOREIGN else self.layout.summary(str(job.subject.experiment))
 
     def whole(self) -> Stanza:
-        """All reports of the scale at once, by its name. The definitions behind all receipts are its own output."""
+        """The stage with the scale's name: all its reports. Its own output are the definitions behind all receipts."""
         tables, figures = self.of(Stage.TABLE), self.of(Stage.FIGURE)
         made = [job.outputs[0] for job in tables] + [job.outputs[0].parent for job in figures[:1]]
         stages = " ".join(f"{self.root}{stage}" for stage, of in (("table", tables), ("figure", figures)) if of)
         return _texts(f"rtm lineage verify {stages}", made, outs=self.outs([self.layout.code("").parent]))
 
     def sweeps(self, chosen: list[DvcStage]) -> list[Stanza]:
-        """Quality and coverage against H, a plot for each experiment, protocol and metric."""
+        """Plots of quality and coverage against H, one for each experiment, protocol and metric."""
         names = {stage.name.partition("@")[2] for stage in chosen}
         swept = [each for each in self.config.experiments.values() if each.sweep and each.name in names]
         return [
@@ -317,18 +318,18 @@ class _Scale:
         return [self.out(path) for path in paths]
 
     def binary(self, folder: Path) -> dict[str, "_Flow"]:
-        """Checkpoints or images, which git never keeps."""
+        """An output with checkpoints or images, which git never keeps."""
         remote = self.config.scale.remote
         return self.out(folder, cache=True, **({"remote": remote} if remote else {}))
 
     def out(self, path: Path, cache: bool | None = None, **more: str) -> dict[str, "_Flow"]:
-        """An output that DVC never deletes before a stage; in its cache, or in git."""
+        """An output, in DVC's cache or in git. DVC does not delete it before the stage runs."""
         cached = self.cached if cache is None else cache
         return {str(path): _Flow({"persist": True, **({} if cached else {"cache": False}), **more})}
 
 
 class _Flow(dict[str, Any]):
-    """A mapping written on one line."""
+    """A mapping that is written on one line."""
 
 
 class _Dumper(yaml.SafeDumper):

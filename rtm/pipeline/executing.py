@@ -19,15 +19,15 @@ from rtm.core.progress import columns
 from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger
 
-Update = Callable[[list[Job]], None]  # refreshes the display; gets the finished jobs
+Update = Callable[[list[Job]], None]  # a function that refreshes the display, given the finished jobs
 Progressed = dict[str, Any]  # the progress file of a running job
 Started = Callable[[dict[str, str]], AbstractContextManager[Mapping[str, str]]]
-SAID = "rtm: "  # before a sentence of a command
+SAID = "rtm: "  # the beginning of every error message
 INTERVAL = 0.5  # seconds between two updates of the display
 
 
 def stale(wanted: Sequence[Job]) -> list[Job]:
-    """The jobs that must run and keep their outputs, for the count."""
+    """The jobs that must run, for the count; without jobs whose outputs are temporary."""
     ledger = Ledger()
     needed = {job.id: job for report in wanted for job in report.upstream()}
     return [job for job in needed.values() if not job.temporary and not ledger.fresh(job)]
@@ -35,11 +35,11 @@ def stale(wanted: Sequence[Job]) -> list[Job]:
 
 def execute(
     todo: list[Job],
-    targets: Sequence[str],  # of Snakemake, with its options before them
+    targets: Sequence[str],  # Snakemake's options and targets
     log: Path,
     console: Console,
-    started: Started = nullcontext,  # what the `rtm` of jobs needs, in their environment
-    look: Callable[[], None] = lambda: None,  # called all the time
+    started: Started = nullcontext,  # starts helpers of the jobs and yields the jobs' environment
+    look: Callable[[], None] = lambda: None,  # called repeatedly while Snakemake runs
 ) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     began = time.time()
@@ -117,7 +117,7 @@ def _running(folder: Path) -> Iterator[tuple[str, Progressed]]:
 
 
 def failure(text: str, log: Path, lines: int = 25) -> str:
-    """The sentence of the job that failed; where it has none, the end of the log."""
+    """The error message of the failed job; if there is none, the end of the log."""
     if said := [line.removeprefix(SAID) for line in text.splitlines() if line.startswith(SAID)]:
         return f"{said[-1]} (From a job; its whole output is in {log}.)"
     return "\n".join([f"Not all jobs succeeded; {log} ends with:", *text.splitlines()[-lines:]])

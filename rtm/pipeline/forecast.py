@@ -1,4 +1,4 @@
-"""How long the trainings of a plan will take, by finished ones that differ in mapper and seed alone."""
+"""How long the planned trainings will take, judged by finished ones that differ only in mapper and seed."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,7 +15,7 @@ from rtm.pipeline.unfinished import step_of
 
 
 def forecast(trainings: Sequence[Job], graph: Iterable[Job], ledger: Ledger, at_a_time: int) -> str:
-    """A sentence. Where no training like it is finished, params/ has the hours that it may take at most."""
+    """A sentence with the expected time. Without a similar finished training, the hours in params/ are the limit."""
     known = _finished(graph)
     seconds = [_left(job, ledger) * median(known[kind]) for job in trainings if (kind := _kind(job)) in known]
     asked = [_left(job, ledger) * job.compute.hours * 3600 for job in trainings if _kind(job) not in known]
@@ -31,7 +31,7 @@ def forecast(trainings: Sequence[Job], graph: Iterable[Job], ledger: Ledger, at_
 
 
 def _finished(graph: Iterable[Job]) -> dict[str, list[float]]:
-    """The seconds of each finished training, by kind; on whatever machine."""
+    """The seconds of each finished training, by kind; machines are not distinguished."""
     found: dict[str, list[float]] = {}
     for job in graph:
         if job.stage is Stage.TRAIN and job.receipt.exists() and (seconds := _seconds(job.volatile[0])):
@@ -40,7 +40,7 @@ def _finished(graph: Iterable[Job]) -> dict[str, list[float]]:
 
 
 def _seconds(curve: Path) -> float:
-    """Of all slices; 0 if the curve is elsewhere or damaged."""
+    """The seconds of all slices together; 0 if the curve is not here or is damaged."""
     with suppress(OSError, UserError):
         return max((row.get("seconds", 0.0) for row in read_numbers(curve)), default=0.0)
     return 0.0

@@ -1,4 +1,4 @@
-"""The graph of a scale's jobs, from data to tables, each with exactly the values that it reads.
+"""The graph of a scale's jobs, from data to tables. Each job has exactly the values that it reads.
 
 Snakemake's rules, DVC's stages, the command line and `rtm.lineage.receipts` all take the dependencies from here.
 """
@@ -27,12 +27,12 @@ TABLE_SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
 FIGURE_SUFFIXES = (".pdf", ".png")
 FIGURES_OF_IMAGES = ("samples", "slerp", "neighbours", "pairs")
 FIGURES_OF_TRAININGS = ("curves", "progress", "rejected")
-REFERENCE = {"extractor", "pr_extractor", "resize", "pr_reference"}  # of a protocol: what its features depend on
-IMAGES = "rtm.data.datasets:Images"  # verbs open the images and hand them over
+REFERENCE = {"extractor", "pr_extractor", "resize", "pr_reference"}  # keys of a protocol that change its features
+IMAGES = "rtm.data.datasets:Images"  # an entry of its own, because verbs open the images and pass them on
 LIGHT = Resources(gpus=0, cpus=1, mem_gb=4, hours=1)
-# how a dataset and its classes are called, and where it comes from: its checksum says what came
+# names of a dataset and its classes, and its sources: the checksum identifies the content
 UNREAD_BY_FETCH = {"title", "class_names", "sources", "licence", "citation"}
-# how often a run is saved and draws a grid, and who is shown its log, changes no result
+# the intervals of saves and grids, and the loggers, change no result
 UNREAD_BY_TRAINING = {"save_every", "grid_every", "loggers"}
 
 
@@ -50,7 +50,7 @@ def _known(config: Config) -> dict[str, Job]:
 
 
 def every_job(folder: Path | str = PARAMS) -> dict[str, Job]:
-    """The jobs of all scales by id; jobs that scales share appear once."""
+    """The jobs of all scales by id; a job that several scales share appears once."""
     merged: dict[str, Job] = {}
     paper = load("paper", folder)
     for scale in (*paper.params.scales, *trials(folder)):
@@ -92,8 +92,8 @@ def find(graph: Mapping[str, Job], target: str) -> list[Job]:
 
 
 def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
-    """Refuse an argument that looks like a result but is none; the message suggests names."""
-    # an .html may be the file of Snakemake's own --report
+    """Raise an error for an argument that looks like a result but is not; the message suggests names."""
+    # an .html file may belong to Snakemake's own --report
     results = (job for job in graph.values() if job.stage is not Stage.REPORT)
     outputs = {str(path): (job.root, path.suffix) for job in results for path in job.outputs}
     places = {(root + path.removeprefix(root).split("/")[0] + "/", suffix) for path, (root, suffix) in outputs.items()}
@@ -127,7 +127,7 @@ def _meant(graph: Mapping[str, Job], word: str, before: list[str]) -> str | None
 
 
 def _targets(graph: Mapping[str, Job]) -> dict[str, None]:
-    """The names of files, of jobs, and of the jobs of all seeds."""
+    """All valid targets: names of files, of jobs, and of the jobs of all seeds."""
     names = ([*map(str, job.outputs), job.id, str(Path(job.id).parent)] for job in graph.values())
     return dict.fromkeys(name for each in names for name in each)
 
@@ -143,7 +143,7 @@ def _suggested(target: str, known: Iterable[str]) -> str:
 
 
 def _once(build: Callable[Concatenate["_Builder", P], T]) -> Callable[Concatenate["_Builder", P], T]:
-    """What a method builds is kept for the next who asks: tables, figures and summaries ask for the same jobs."""
+    """Cache the results of a method, because tables, figures and summaries ask for the same jobs."""
 
     def built(self: "_Builder", /, *args: P.args, **kwargs: P.kwargs) -> T:
         names = (each.name if isinstance(each, Experiment) else each for each in args)
@@ -169,7 +169,7 @@ class _Builder:
             for protocol in config.params.protocols:
                 self.reference(dataset, protocol)
         for network in get_args(Protocol.model_fields["pr_extractor"].annotation):
-            if network != "digit_classifier" or "digits" in config.params.datasets:  # a trial has its own images only
+            if network != "digit_classifier" or "digits" in config.params.datasets:  # a trial has no digits
                 self.network(network)
         for experiment in config.experiments.values():
             self.summary(experiment)
@@ -193,7 +193,7 @@ class _Builder:
         outputs: Iterable[Path],
         compute: Resources = LIGHT,
         *,
-        keeper: Keeper | None = None,  # default: git or DVC, as the scale says
+        keeper: Keeper | None = None,  # by default git or DVC, depending on the scale
         place: Literal["root", "shared", "networks"] = "root",
         temporary: bool = False,
         volatile: tuple[Path, ...] = (),
@@ -306,7 +306,7 @@ class _Builder:
 
     @_once
     def gallery(self, experiment: Experiment) -> Job:
-        """Images of the first seed, for the figures."""
+        """The job of the images of the first seed, for the figures."""
         seed = experiment.seeds[0]
         read = _architecture(experiment) | {"seed": seed}
         inputs = [self.train(experiment, seed), self.dataset(experiment.dataset_name)]
@@ -323,7 +323,7 @@ class _Builder:
         reference = self.reference(experiment.dataset_name, protocol)
         inputs = [self.sample(experiment, seed), reference, *self.networks(protocol)]
         entries: tuple[str, ...] = ("rtm.metrics.evaluate:write_metrics",)
-        if isinstance(experiment.mapper, Recursive):  # its convergence is measured on the generator itself
+        if isinstance(experiment.mapper, Recursive):  # the convergence is measured with the generator
             read |= _architecture(experiment) | {"seed": seed}
             inputs.append(self.train(experiment, seed))
             entries += _generator(experiment)
@@ -333,7 +333,7 @@ class _Builder:
 
     @_once
     def foreign(self, name: str, protocol: str) -> Job:
-        """Images that others generated, identified by their hash."""
+        """The job that measures images that others generated; their hash identifies them."""
         entry = self.config.params.foreign[name]
         read = self.protocol(protocol, entry.dataset) | {"sha256": entry.sha256}
         reference = self.reference(entry.dataset, protocol)
@@ -357,7 +357,7 @@ class _Builder:
 
     @_once
     def measured(self, experiment: Experiment) -> list[Job]:
-        """Every metrics file of an experiment."""
+        """The jobs of every metrics file of an experiment."""
         protocols = experiment.recipe.evaluation.protocols
         each = [self.evaluate(experiment, protocol, seed) for protocol in protocols for seed in experiment.seeds]
         return [*each, self.latency(experiment)]
@@ -371,7 +371,7 @@ class _Builder:
         return self.add(Stage.SUMMARY, subject, read, entries, inputs, outputs)
 
     def summaries(self, names: Iterable[str]) -> list[Job]:
-        """The summaries, and the metrics files that reports check them against."""
+        """The jobs of the summaries, and of the metrics files that reports compare them with."""
         chosen = [self.config.experiment(name) for name in names]
         return [job for experiment in chosen for job in (self.summary(experiment), *self.measured(experiment))]
 
@@ -415,7 +415,7 @@ class _Builder:
         return self.add(Stage.FIGURE, Subject(figure=name), read, entries, inputs, outputs)
 
     def report(self) -> Job:
-        """The page with everything. Neither git nor DVC keeps it."""
+        """The job of the page with everything. Neither git nor DVC keeps the page."""
         shown = {name: [figure.title, figure.caption] for name, figure in self.config.figures.items()}
         inputs = [self.table(name, table) for name, table in self.config.tables.items()]
         inputs += [self.figure(name, figure) for name, figure in self.config.figures.items()]
@@ -425,7 +425,7 @@ class _Builder:
 
 
 def _measuring(experiment: Experiment) -> Resources:
-    """Samples and metrics need one GPU's share of the training's resources, and hours instead of weeks."""
+    """The resources for samples and metrics: one GPU's share of the training's resources, and hours, not weeks."""
     whole = experiment.recipe.resources
     share = max(1, whole.gpus)
     return Resources(
@@ -438,14 +438,14 @@ def _measuring(experiment: Experiment) -> Resources:
 
 
 def _generator(experiment: Experiment) -> tuple[str, ...]:
-    """The code of this package that builds a generator."""
+    """The entries for the code that builds a generator."""
     architecture = experiment.architecture
     left_out = (f"!{name}" for name in unused(architecture))
     return generator_builder(architecture), *_ours(mapper_class(experiment.mapper.kind)), *left_out
 
 
 def _depths(experiment: Experiment) -> dict[str, dict[str, float]]:
-    """What each variant is sampled with."""
+    """The options with which each variant is sampled."""
     return {name: depth.options() | {"shuffled": depth.shuffled} for name, depth in experiment.depths.items()}
 
 
@@ -454,7 +454,7 @@ def _ours(name: str) -> tuple[str, ...]:
 
 
 def _source(name: str) -> dict[str, str]:
-    """The hash of a user's class: its code is outside the package, where no entry of a job reaches it."""
+    """The hash of a user's class: its code is outside the package, so the fingerprint of `rtm` does not include it."""
     return {} if _ours(name) else {"source": source_digest(name)}
 
 

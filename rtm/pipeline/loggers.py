@@ -1,7 +1,7 @@
-"""TensorBoard and Weights & Biases: the rows of log.jsonl and the sample grids, for who looks there.
+"""Send the rows of log.jsonl and the sample grids to TensorBoard and Weights & Biases.
 
-A logger begins with all that its run wrote before. So a resumed run shows every step once, even if the logger was
-switched on in between. Weights & Biases writes to disk, for `wandb sync`, unless WANDB_MODE=online.
+A logger first repeats everything that its run wrote before. So a resumed run shows every step once, even if the user
+added the logger later. Weights & Biases writes to disk, for `wandb sync`, unless WANDB_MODE=online.
 """
 
 import os
@@ -30,7 +30,7 @@ class TensorBoard:
     def __init__(self, folder: Path, name: str) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=0)  # a viewer forgets what it has read
+        self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=0)  # viewers drop the old steps
         self.close = self.writer.close
 
     def write(self, step: int, numbers: Mapping[str, float], grid: Path | None) -> None:
@@ -52,7 +52,7 @@ class WeightsAndBiases:
         self.close = self.run.finish
 
     def write(self, step: int, numbers: Mapping[str, float], grid: Path | None) -> None:
-        if step >= self.run.step:  # online, it has those before
+        if step >= self.run.step:  # in online mode, the server already has earlier steps
             self.run.log({**numbers, **({"samples": self.image(str(grid))} if grid else {})}, step=step)
 
 
@@ -67,7 +67,7 @@ def check_installed(names: Sequence[str]) -> None:
 
 @contextmanager
 def loggers(names: Sequence[str], folder: Path, title: str, done: int) -> Iterator[Callable[..., None]]:
-    """Yield a function to call with (step, row) and (step, {}, grid); the first `done` steps are there already."""
+    """Yield a function to call with (step, row) and (step, {}, grid). The first `done` steps are logged before."""
     for name in names:
         shutil.rmtree(folder / name, ignore_errors=True)
     opened: list[Logger] = [KINDS[name](folder, title) for name in names]

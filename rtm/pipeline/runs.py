@@ -1,7 +1,7 @@
-"""The folder of a run: a lock for the process that trains it, released when that process ends, and the time so far.
+"""The folder of a run: a lock for the process that trains it, until that process ends, and the time so far.
 
-run.json is the book of its slices: each job that trains the run writes its start and its end. A killed job could not
-write its end; the log then shows how far it came.
+run.json lists the slices of the run: each job that trains it writes its start and its end. A killed job could not write
+its end; then the log shows how far it came.
 """
 
 import errno
@@ -26,7 +26,7 @@ from rtm.config.base import Finite
 from rtm.core.errors import UserError
 from rtm.core.files import UNREADABLE, read_json, write_json
 
-PATIENCE = 5.0  # seconds to wait for an owner that is just ending
+PATIENCE = 5.0  # seconds to wait for a previous owner that is about to end
 
 
 class Stopped(Exception):  # noqa: N818  (not an error)
@@ -66,7 +66,7 @@ class Book:
 
 
 def book_of(folder: Path) -> Book | None:
-    """The book of a run, if any; the log gives the length of a slice that is running or was killed."""
+    """The slices of a run, if any. If a slice is running or was killed, its length comes from the log."""
     path = folder / "run.json"
     if not path.exists():
         return None
@@ -78,7 +78,7 @@ def book_of(folder: Path) -> Book | None:
 
 
 def log_rows(log: Path, last_bytes: int | None = None) -> list[dict[str, Any]]:
-    """The rows of log.jsonl, or those in its last bytes; a line that is half written or damaged is left out."""
+    """The rows of log.jsonl, or of its last bytes. A half-written or damaged line is left out."""
     if not log.exists():
         return []
     with open(log, "rb") as file:
@@ -95,16 +95,16 @@ def log_rows(log: Path, last_bytes: int | None = None) -> list[dict[str, Any]]:
 
 @contextmanager
 def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Callable[[], None]]:
-    """Lock the folder and book the time; yields a function to call before every save (see `only_one`)."""
+    """Lock the folder and record the time. Yield a function to call before every save (see `only_one`)."""
     with only_one(folder) as check_owner:
         before = book_of(folder) or Book(experiment, seed)
         earlier = tuple(replace(each, ended=each.ended or "killed") for each in before.slices)
         began = Slice(platform.node(), os.getpid(), os.environ.get("SLURM_JOB_ID"), gpus, time.time())
-        start = time.monotonic()  # a clock may be set back
+        start = time.monotonic()  # because the system clock may be set back
 
         def book(**end: Any) -> None:
             slices = (*earlier, replace(began, seconds=round(time.monotonic() - start, 3), **end))
-            if (folder / "lock").exists():  # a folder that was deleted stays so
+            if (folder / "lock").exists():  # otherwise the folder was deleted; do not make it again
                 write_json(folder / "run.json", asdict(replace(before, slices=slices)))
 
         book()
@@ -120,21 +120,21 @@ def training(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Ca
 
 
 def listen(stop: Callable[[], None]) -> None:
-    """Call `stop` at a signal that asks the run to save itself and end; a second Ctrl-C ends it at once."""
+    """Call `stop` at a signal that asks the run to save its state and end. A second Ctrl-C ends the run at once."""
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if "RANK" not in os.environ:  # torchrun sends its processes a Ctrl-C that they have already got
+        if "RANK" not in os.environ:  # torchrun repeats a Ctrl-C that its processes have already received
             signal.signal(signal.SIGINT, signal.default_int_handler)
         stop()
 
-    # SLURM sends URG before the walltime: schedulers and shells in between ignore it, unlike TERM and USR1
+    # SLURM sends URG before the walltime, because schedulers and shells in between ignore URG, but not TERM and USR1
     for number in (signal.SIGTERM, signal.SIGURG, signal.SIGINT, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` ignores it
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # under `nohup` it stays ignored
             signal.signal(number, ask)
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a process is training the run at this moment, that is, holds its lock."""
+    """Whether a process is training the run now, that is, holds its lock."""
     try:
         with open(folder / "lock", "rb") as file:
             return not _locked(file.fileno(), fcntl.LOCK_SH)
@@ -144,10 +144,10 @@ def is_running(folder: Path) -> bool:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[Callable[[], None]]:
-    """Lock the run until this process ends, on a shared file system too.
+    """Lock the run until this process ends, also on a shared file system.
 
-    A file system that was unreachable can lose the lock of a living process: the yielded function raises an error if
-    another process has taken the run since then.
+    If a file system was unreachable, it can lose the lock of a living process. So the yielded function raises an error
+    if another process has locked the run in the meantime.
     """
     path, name = folder / "lock", f"{_here()}:{os.getpid()}"
     with _lock_file(path) as file:
@@ -161,12 +161,12 @@ def only_one(folder: Path) -> Iterator[Callable[[], None]]:
         file.write(name)
         file.flush()
         os.fsync(file.fileno())
-        for left in folder.glob(".*.tmp"):  # left by an owner that was killed during a save
+        for left in folder.glob(".*.tmp"):  # left over because an owner was killed during a save
             left.unlink(missing_ok=True)
 
         def check_owner() -> None:
-            # taking the lock again makes a network file system drop its cache of the file; opening and closing the
-            # file a second time would release the lock
+            # To lock again makes a network file system drop its cache of the file. To open and close the file again
+            # would release the lock.
             if not path.exists():
                 raise UserError(f"{folder} was deleted while it was trained; this process stops without saving.")
             held = _locked(file.fileno(), fcntl.LOCK_EX)
@@ -195,7 +195,7 @@ def _lock_file(path: Path) -> IO[str]:
 def _owner(path: Path) -> str:
     try:
         return path.owner()
-    except KeyError:  # this machine knows no name for the user id
+    except KeyError:  # this machine has no name for the user id
         return f"user {path.stat().st_uid}"
 
 
@@ -206,7 +206,7 @@ def _here() -> str:
 
 
 def _locked(file: int, kind: int) -> bool:
-    """Take a POSIX lock, which network file systems honour; False if another process holds it."""
+    """Take a POSIX lock, which also works on network file systems; False if another process holds it."""
     try:
         fcntl.lockf(file, kind | fcntl.LOCK_NB)
     except OSError as error:

@@ -23,14 +23,14 @@ from rtm.core.errors import UserError, printable
 
 TIMEOUT = 20  # seconds: a command that only reads must not wait long for the controller
 PATIENCE, PAUSE = 300.0, 10.0  # seconds in which a job repeats its requeue request, and between two requests
-MARGIN = 60.0  # seconds before the walltime that a job needs to end
-# what a node says of a job that used too much memory; its state is often just FAILED
+MARGIN = 60.0  # seconds that a job needs to end before its walltime
+# messages of a node about a job that used too much memory; the job's state is often only FAILED
 MEMORY = re.compile(r"^(slurmstepd|srun)\S* error: .*(memory limit|oom[-_]kill|out of memory)", re.I | re.M)
-END = 1 << 16  # bytes of a log
+END = 1 << 16  # number of bytes to read from the end of a log
 AWAY = ("contact slurm controller", "timed out", "connection refused", "connect failure", "zero bytes")
 
 
-class Away(Exception):  # noqa: N818  (not an error: it may come back)
+class Away(Exception):  # noqa: N818  (not an error: the controller may answer later)
     """The controller did not answer."""
 
 
@@ -42,8 +42,8 @@ class Queued:
     state: str
     comment: str  # the rule and its wildcards, from Snakemake's executor
     name: str
-    submitted: str  # a time
-    reason: str  # why it waits; "None" if it runs
+    submitted: str  # time of submission
+    reason: str  # the reason why it waits; "None" if it runs
 
 
 def comment(rule: str, *wildcards: object) -> str:
@@ -74,7 +74,7 @@ def _answer(*command: str) -> str | None:
 
 
 def waiting_jobs() -> list[Queued]:
-    """As `queued`; none if the controller does not answer."""
+    """The same as `queued`, but an empty list if the controller does not answer."""
     with suppress(Away):
         return queued()
     return []
@@ -89,13 +89,14 @@ def queued() -> list[Queued]:
 
 
 class Executor:
-    """Snakemake's executor for SLURM, with what it lacks; `exhausted` counts the jobs that ran out of memory.
+    """Improve Snakemake's executor for SLURM; `exhausted` counts how often jobs ran out of memory.
 
     - Submissions are repeated while the controller does not answer (`rtm.pipeline.submit`).
-    - Names of jobs say stage and experiment. It gives all jobs one name and asks for them by it; here it asks by user.
-    - A job that failed is reported with what SLURM knows about it.
-    - Before every poll it asks how long jobs stay in the queue, and takes no answer for "not at all"; then it asks
-      sacct, for ever if there is no accounting. The answer never changes, so it is remembered.
+    - Names of jobs contain stage and experiment. The original gives all jobs one name and queries the queue by this
+      name; here it queries by user.
+    - The report of a failed job has SLURM's information about it.
+    - The original asks before every poll how long jobs stay in the queue. It reads a missing answer as "not at all" and
+      asks sacct instead, which fails for ever without accounting. The answer never changes, so it is remembered here.
     """
 
     def __init__(self, walltime: int | None) -> None:
@@ -114,7 +115,7 @@ class Executor:
             prefix = getattr(settings, "jobname_prefix", None)
             name = job_name(prefix, job)
             call = command(job, {**params, "run_uuid": name}, settings=settings, **more)
-            if job.is_group():  # the time of its jobs together, and after one that an earlier Snakemake left behind
+            if job.is_group():  # limit the sum of its jobs' times; wait for a job that an earlier Snakemake left
                 call = re.sub(r" -t (\d+)", lambda found: f" -t {self._at_most(int(found[1]))}", call)
                 alive = [each.id for each in waiting_jobs() if each.comment == params["comment_str"]]
                 call += f" --dependency=afterany:{':'.join(alive)}" if alive else ""
@@ -142,13 +143,13 @@ class Executor:
 
 
 def job_name(prefix: str | None, job: Any) -> str:
-    """Of a job in the queue: train.cifar10_imle_rtm.0, measure.smoke.obama_imle_mlp_seed0."""
+    """The name of a job in the queue: train.cifar10_imle_rtm.0, measure.smoke.obama_imle_mlp_seed0."""
     parts = [job.groupid] if job.is_group() else [job.name, *job.wildcards]
     return re.sub(r"[^A-Za-z0-9_-]+", ".", ".".join([*([prefix] if prefix else []), *map(str, parts)])).strip(".")
 
 
 def explanation(number: str) -> str:
-    """What SLURM knows about a job that failed."""
+    """SLURM's information about a failed job."""
     found = dict(re.findall(r"(\w+)=(\S+)", _output("scontrol", "--oneliner", "show", "job", number) or ""))
     facts = [
         f"{name} {found[name]}" for name in ("JobState", "Reason", "ExitCode", "NodeList", "RunTime") if name in found
@@ -178,12 +179,12 @@ def _by_user(query: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def node_count() -> int:
-    """On how many nodes `srun` started this command, once on each; one without it."""
+    """The number of nodes on which `srun` started this command, once on each node; 1 without `srun`."""
     return int(os.environ.get("SLURM_STEP_NUM_NODES", 1))
 
 
 def meeting_place() -> dict[str, Any]:
-    """Where the processes of a training find each other: on this machine, or on the first of its nodes."""
+    """The address where the processes of a training meet: this machine, or the job's first node."""
     if (nodes := node_count()) == 1:  # a node's full name may not resolve on the node
         here = {"rdzv_endpoint": "localhost:0", "local_addr": "127.0.0.1", "run_id": uuid.uuid4().hex}
         return {"min_nodes": 1, "max_nodes": 1, **here}
@@ -203,10 +204,10 @@ def _is_first_node() -> bool:
 
 
 def requeue() -> bool:
-    """Put the job of this process back into the queue, where it waits for its next slice under the same number.
+    """Put the job of this process back into the queue. It keeps its number and waits for its next slice.
 
-    False if this is no batch job, if it was cancelled, or if SLURM refuses. While the controller does not answer, the
-    request is repeated. Of several nodes the first one asks for all.
+    Return False if this is no batch job, if it was cancelled, or if SLURM refuses. While the controller does not
+    answer, the request is repeated. If there are several nodes, only the first one sends the request.
     """
     if not _is_first_node():
         return True
@@ -216,7 +217,7 @@ def requeue() -> bool:
     while job:
         try:
             if _answer("squeue", f"--job={job}", "--noheader", "--format=%T") != "RUNNING":
-                return tried  # perhaps it was requeued and the answer got lost
+                return tried  # an earlier request may have worked although its answer was lost
             tried = True
             return _answer("scontrol", "requeue", job) is not None
         except Away:
@@ -227,7 +228,7 @@ def requeue() -> bool:
 
 
 def refuse_impossible(name: str, needed: Resources, model: str) -> None:
-    """Refuse a job that fits no node of the cluster: SLURM would let it wait for ever, or explain less."""
+    """Raise an error for a job that fits no node of the cluster: SLURM would let it wait for ever, or explain less."""
     found = [(_gpus(gres, model), int(cpus.rstrip("+")), int(memory.rstrip("+"))) for gres, cpus, memory in _nodes()]
     asked = (needed.gpus, needed.cpus, needed.mem_gb * 1000)
     if found and not any(all(map(int.__ge__, each, asked)) for each in found):
@@ -240,26 +241,26 @@ def refuse_impossible(name: str, needed: Resources, model: str) -> None:
 
 
 def largest_memory(needed: Resources, model: str) -> int:
-    """MB of the largest node that has the GPUs; what is asked for if that is unknown."""
+    """MB of the largest node that has the GPUs; if this is unknown, the memory in `needed`."""
     fits = [int(memory.rstrip("+")) for gres, _, memory in _nodes() if _gpus(gres, model) >= needed.gpus]
     return max(fits, default=needed.mem_gb * 1000)
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where jobs go, by the profile."""
+    """The partition and the account from the profile."""
 
     partition: str | None
     account: str | None
 
     def limits(self) -> dict[str, float]:
-        """Minutes by partition, of those that jobs may go to."""
+        """The time limit in minutes of each partition that jobs may use."""
         every = {name.rstrip("*"): limit for name, limit in _partitions()}
         chosen = self.partition.split(",") if self.partition else _default_partitions()
         return {name: _minutes(every[name]) for name in chosen if name in every}
 
     def refuse_long(self, name: str, minutes: int) -> None:
-        """Refuse a job that asks for more time than it can get: it would wait for ever."""
+        """Raise an error for a job that asks for more time than any partition allows: it would wait for ever."""
         limits = self.limits()
         if limits and minutes > (longest := max(limits.values())):
             raise UserError(
@@ -268,7 +269,7 @@ class Site:
             )
 
     def check(self) -> None:
-        """Refuse a cluster that does not answer, and a partition or an account that it does not know."""
+        """Raise an error if the cluster does not answer, or does not know the partition or the account."""
         known = [name.rstrip("*") for name, _ in _partitions()]
         if not known:
             raise UserError(
@@ -294,7 +295,7 @@ class Site:
 
 
 def _accounts() -> list[str]:
-    """Of this user; none if the cluster keeps no accounts."""
+    """The accounts of this user; an empty list if the cluster keeps no accounts."""
     listed = _output(
         "sacctmgr", "--noheader", "--parsable2", "list", "assoc", f"user={getpass.getuser()}", "format=account"
     )
@@ -302,7 +303,7 @@ def _accounts() -> list[str]:
 
 
 def _refused(*command: str) -> str:
-    """What a command says about an account or a partition that is wrong."""
+    """The message of a command about a wrong account or partition."""
     with suppress(OSError, subprocess.TimeoutExpired):
         asked = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         said = " ".join(asked.stderr.split())
@@ -312,7 +313,7 @@ def _refused(*command: str) -> str:
 
 
 def _minutes(limit: str) -> float:
-    """From SLURM's [days-]hours:minutes:seconds; "infinite" has no limit."""
+    """Minutes from SLURM's [days-]hours:minutes:seconds; "infinite" means no limit."""
     if not re.fullmatch(r"[\d:-]+", limit):
         return math.inf
     days, _, clock = limit.rpartition("-")
@@ -326,7 +327,7 @@ def _minutes(limit: str) -> float:
 
 @cache
 def _partitions() -> list[list[str]]:
-    """Name, with a star if it is the default, and longest time of every partition."""
+    """The name and the time limit of every partition; the default partition has a star after its name."""
     output = _output("sinfo", "--noheader", "--format=%P\t%l")
     return [line.split("\t") for line in (output or "").splitlines()]
 

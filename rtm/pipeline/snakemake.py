@@ -1,4 +1,4 @@
-"""What the Snakefile needs: the inputs of each rule, its resources, and the allowed values of wildcards.
+"""Functions for the Snakefile: the inputs and resources of each rule, and the allowed values of wildcards.
 
 Snakemake decides by time stamps whether a job runs. So the inputs of a fresh job are marked `ancient`, and a stale job
 gets one more input, a mark file that is newer than any output.
@@ -30,10 +30,10 @@ from rtm.pipeline.graph import every_job
 from rtm.pipeline.slurm import Executor, Queued, Site, comment, largest_memory, refuse_impossible, waiting_jobs
 
 MARKS = Path(".snakemake/rtm")
-REDO = 1.0  # GPU-hours of finished trainings that a plan repeats without asking
-NAMES = [each.name for each in fields(Subject)]  # of wildcards
+REDO = 1.0  # if finished trainings with more GPU-hours than this would run again, the user must allow it
+NAMES = [each.name for each in fields(Subject)]  # names of wildcards
 HERE = (Stage.FETCH, Stage.SUMMARY, Stage.TABLE, Stage.FIGURE, Stage.REPORT)  # the Snakefile's localrules
-FETCHING = ("dataset", "network")  # two rules of one stage, as their outputs differ
+FETCHING = ("dataset", "network")  # one stage has two rules, because their outputs differ
 Flag = Callable[[str], str]  # Snakemake's `ancient`
 Wildcards = Any
 Files = dict[str, list[str]]
@@ -49,12 +49,12 @@ class Plan:
         self.served = 0
         self.coming: set[str] = set()  # in a dry run: files that would come from the store
         self.redone: dict[str, float] = {}  # finished trainings that would run again, and their hours
-        self.trainings: dict[str, Job] = {}  # to do
+        self.trainings: dict[str, Job] = {}  # trainings that must run
         atexit.register(self.ledger.hashes.save)
         walltime = site.get("walltime")
         self.executor = Executor(int(walltime) if walltime else None)
         self.cluster: Site | None = None
-        if not workflow.is_main_process:  # inside of a group job, which does not know the profile's limit
+        if not workflow.is_main_process:  # this is inside a group job, which does not see the profile's limit
             workflow.global_resources["measuring"] = 1
 
     def job(self, rule: str, wildcards: Wildcards) -> Job:
@@ -82,7 +82,7 @@ class Plan:
             if rule == "train" and not is_lost(self.ledger, job):
                 self._count_training(job)
             if state is State.ABSENT and (rule == "train" or not is_here):
-                # images that are made for another job would start a finished training again
+                # `ancient`: otherwise, images made for another job would start a finished training again
                 return self._ancient(_present(inputs) if is_lost(self.ledger, job) else inputs)
             self._refuse_lost(job)
             self._refuse_impossible(job)
@@ -100,7 +100,7 @@ class Plan:
         return lambda wildcards: self.job(rule, wildcards).compute.cpus
 
     def all_threads(self, rule: str) -> Callable[[Wildcards], int]:
-        """For timed jobs: all cores, so that nothing runs beside them, except with a GPU or on a cluster."""
+        """All cores for a timed job, so that nothing runs beside it; only its own cores with a GPU or on a cluster."""
 
         def threads(wildcards: Wildcards) -> int:
             compute = self.job(rule, wildcards).compute
@@ -110,7 +110,7 @@ class Plan:
         return threads
 
     def group(self, rule: str) -> Callable[[Wildcards], str]:
-        """What is measured of one checkpoint goes as one job; latency belongs to the first seed."""
+        """The group of a checkpoint: all its measurements are one job of SLURM. Latency belongs to the first seed."""
 
         def name(wildcards: Wildcards) -> str:
             seed = next(
@@ -130,14 +130,14 @@ class Plan:
             return self._minutes(of(wildcards))
 
         def memory(wildcards: Wildcards) -> int:
-            """Twice as much after each time that it was too little, up to the largest node."""
+            """The memory, doubled each time the job ran out of it, up to the largest node."""
             asked, failed = of(wildcards).mem_gb * 1000, self.executor.exhausted[comment(rule, *wildcards)]
             if not failed:
                 return asked
             return min(asked << failed, largest_memory(of(wildcards), self._gpu_model(of(wildcards))))
 
         def options(wildcards: Wildcards) -> str:
-            """Options of sbatch: a signal before the walltime; wait for an orphan of the same job in the queue."""
+            """Options of sbatch: a signal before the walltime; wait if an earlier copy of this job is still queued."""
             early = min(self.site.get("stop_before", 10), minutes(wildcards) / 4)
             signal = [f"--signal=URG@{int(60 * early)}", "--open-mode=append"] if rule == "train" else []
             alive = [job.id for job in self._queued() if job.comment == comment(rule, *wildcards)]
@@ -152,7 +152,7 @@ class Plan:
         }
 
     def fewer(self, rule: str) -> Callable[[Wildcards], str]:
-        """The option of `rtm train` that keeps it within `--config gpus=`."""
+        """The option of `rtm train` that limits its GPUs to `--config gpus=`."""
 
         def option(wildcards: Wildcards) -> str:
             job = self.job(rule, wildcards)
@@ -162,12 +162,12 @@ class Plan:
         return option
 
     def _given(self, job: Job) -> Resources:
-        """What a job may use: a training at most as many GPUs as `--config gpus=` says."""
+        """The resources that a job may use. `--config gpus=` limits the GPUs of a training."""
         limit = self.site.get("gpus") if job.stage is Stage.TRAIN else None
         return job.compute.at_most(max(1, int(limit))) if limit else job.compute
 
     def trial(self) -> dict[str, Callable[[Wildcards], int | str]]:
-        """The resources of `rtm doctor --gpu EXPERIMENT`: those of the training, for a few minutes."""
+        """The resources of `rtm doctor --gpu EXPERIMENT`: the resources of the training, for a few minutes."""
 
         def needed(wildcards: Wildcards) -> Resources:
             return self.job("train", self._training(wildcards)).compute
@@ -183,8 +183,8 @@ class Plan:
         return self.threads("train")(self._training(wildcards))
 
     def trials(self) -> list[str]:
-        """What `snakemake doctor` makes: a trial of the experiment that `--config experiment=` names, or that asks for
-        the most GPU-hours."""
+        """The targets of `snakemake doctor`: a test of the experiment in `--config experiment=`, by default of the one
+        with the most GPU-hours."""
         trainings = [job for job in self.graph.values() if job.stage is Stage.TRAIN and job.scale == "paper"]
         costly = max(trainings, key=lambda job: job.compute.gpus * job.compute.hours).subject.experiment
         return [f"logs/doctor/{self.site.get('experiment', costly)}.txt"]
@@ -195,7 +195,7 @@ class Plan:
         return SimpleNamespace(root="", experiment=wildcards.experiment, seed=seed)
 
     def _minutes(self, needed: Resources) -> int:
-        """A job never asks for more than the site's walltime."""
+        """The minutes that a job asks for, at most the site's walltime."""
         whole = math.ceil(needed.hours * 60)
         return min(whole, int(self.site.get("walltime", whole)))
 
@@ -204,7 +204,7 @@ class Plan:
         return str(self.site.get("gpu_model", needed.gpu_model)) if needed.gpus else ""
 
     def _runs(self, executor: str) -> bool:
-        """Whether this process starts jobs with this executor."""
+        """Whether this process starts jobs, and with this executor."""
         plugin = self.workflow.executor_plugin if self.workflow.is_main_process else None
         return plugin is not None and plugin.name == executor
 
@@ -212,7 +212,7 @@ class Plan:
         return waiting_jobs() if self._runs("slurm") else []
 
     def _refuse_impossible(self, job: Job) -> None:
-        """Refuse, before anything is fetched, a job that fits no node or a training without its GPUs."""
+        """Before anything is fetched, raise an error for a job that fits no node or a training without its GPUs."""
         if self._runs("slurm") and job.stage not in HERE:
             self.cluster = self.cluster or self._checked_site()
             self.cluster.refuse_long(job.id, self._minutes(self._given(job)))
@@ -248,7 +248,8 @@ class Plan:
         return files
 
     def _ask_store(self, job: Job) -> None:
-        """Replace stale results up to this job by results from the store, inputs first: the others depend on them."""
+        """Replace stale results of this job, and of all jobs before it, by results from the store. Inputs come first,
+        because the other results depend on them."""
         if job.id in self.asked or self.ledger.state(job) is not State.STALE:
             return
         self.asked.add(job.id)
@@ -272,7 +273,7 @@ class Plan:
         return True
 
     def _starts_jobs(self) -> bool:
-        """Whether jobs really start (no dry run, no --touch); they then need not ask the store again."""
+        """Whether jobs really start (no dry run, no --touch). If so, also tell the jobs not to ask the store again."""
         plugin = self.workflow.executor_plugin
         if plugin is None or plugin.common_settings.dryrun_exec or plugin.common_settings.touch_exec:
             return False
@@ -286,13 +287,13 @@ class Plan:
             atexit.register(lambda: print(_would_come(self.served)))
 
     def _count_training(self, job: Job) -> None:
-        """Print how long all will take at the end of a dry run, below Snakemake's list; `onstart` does otherwise."""
+        """Remember a training. At the end of a dry run, print how long all will take; in a real run `onstart` does."""
         if not self.trainings and self.workflow.is_main_process and not self._starts_jobs():
             atexit.register(self.announce)
         self.trainings[job.id] = job
 
     def announce(self) -> None:
-        """Say how long the trainings will take: side by side on the cores of this machine, or one after the other."""
+        """Print how long the trainings will take, side by side on this machine's cores or one after the other."""
         todo = list(self.trainings.values())
         if not todo or not self.workflow.is_main_process:
             return
@@ -305,7 +306,7 @@ class Plan:
         return {name: [self.ancient(path) for path in paths] for name, paths in files.items()}
 
     def _check_triggers(self) -> None:
-        """Refuse to plan with Snakemake's own records: a clone does not have them."""
+        """Raise an error if Snakemake would use its own records, because a clone does not have them."""
         if {str(trigger).lower() for trigger in self.workflow.rerun_triggers} != {"mtime"}:
             raise UserError("Receipts decide what is stale; use `--rerun-triggers mtime`, as profiles/default does.")
 
@@ -319,7 +320,7 @@ class Plan:
                 refuse_lost(self.ledger, before)
 
     def _redo(self, job: Job) -> None:
-        """Print that a finished training will run again, with the reasons; an error above the limit."""
+        """Print that a finished training will run again, and why; raise an error above the limit of GPU-hours."""
         if job.stage is not Stage.TRAIN or job.id in self.redone:
             return
         receipt = self.ledger.receipt(job)
@@ -332,7 +333,7 @@ class Plan:
             raise UserError(self._too_costly(job))
 
     def _braked(self, allowed: str) -> dict[str, float]:
-        """The trainings that count against the limit: those that the user has not named."""
+        """The trainings that count against the limit: all that the user has not named."""
         named = [name.rstrip("/") for name in allowed.split(",")]
         return {
             each: hours for each, hours in self.redone.items() if not any(f"{each}/".startswith(f"{n}/") for n in named)
@@ -360,9 +361,9 @@ class Plan:
         )
 
     def _fresh_mark(self, job: Job) -> str:
-        """A new file under a name never used before: Snakemake compares the bytes of names that it knows.
+        """A file that is newer than all outputs. Its name is new, because for known names Snakemake compares the bytes.
 
-        Files that a wrong clock dated into the future would be newer still; they get a time before the mark.
+        If a wrong clock gave files a time in the future, they would be newer than the mark; they get an earlier time.
         """
         if self.mark is None:
             MARKS.mkdir(parents=True, exist_ok=True)
@@ -378,7 +379,7 @@ class Plan:
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Print only the message of a user's mistake and exit: Snakemake would add a stack trace."""
+    """For a user's mistake, print only its message and exit: Snakemake would add a stack trace."""
     try:
         yield
     except UserError as error:
@@ -389,8 +390,8 @@ def one_sentence() -> Iterator[None]:
 def without_timers(scheduling: Any) -> None:
     """Lift Snakemake's default limit of 100 jobs a second; a user's own limit stays.
 
-    Under a limit, each job that ends leaves a timer behind, and each timer makes Snakemake look at all jobs every
-    second: after some hundred jobs it takes a core for itself. It cannot be switched off by an option.
+    With a limit, each finished job leaves a timer behind, and each timer makes Snakemake check all jobs every second.
+    After some hundred jobs, this uses a whole core. No option of Snakemake switches it off.
     """
     limit = getattr(scheduling, "max_jobs_per_timespan", None)
     if limit is not None and (limit.max_jobs, limit.timespan) == (100, 1):
@@ -398,7 +399,7 @@ def without_timers(scheduling: Any) -> None:
 
 
 def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], Files]:
-    """End Snakemake if an input function fails: it would treat an existing output as a source file."""
+    """End Snakemake if an input function fails: otherwise it would treat an existing output as a source file."""
 
     def checked(wildcards: Wildcards) -> Files:
         try:
@@ -436,7 +437,7 @@ def hours_of(receipt: Mapping[str, Any]) -> float:
 def _limit(allowed: str) -> float:
     try:
         return float(allowed)
-    except ValueError:  # names of trainings: the usual limit holds for the others
+    except ValueError:  # `allowed` has names of trainings; the default limit is for the others
         return REDO
 
 

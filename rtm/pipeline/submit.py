@@ -1,8 +1,8 @@
 """`python -m rtm.pipeline.submit PLACE ...`: sbatch, repeated while SLURM's controller does not answer.
 
-An sbatch that timed out may still have submitted its job: a controller that was busy answers it later, and perhaps
-after the first question for the queue. So before it is repeated, the queue must have been without the job twice.
-The executor shows nothing of what a submission prints, so the wait is announced at PLACE: Snakemake's own stderr.
+If sbatch timed out, the job may still be submitted: a busy controller handles the request later, perhaps even after the
+first look at the queue. So sbatch is repeated only after the queue was twice without the job.
+The executor hides the output of a submission, so the wait is announced at PLACE, which is Snakemake's own stderr.
 """
 
 import os
@@ -15,11 +15,11 @@ from datetime import datetime, timedelta
 from rtm.pipeline.slurm import AWAY, Away, queued
 
 PATIENCE, PAUSE = 3600.0, 10.0  # seconds
-CLOCKS = timedelta(seconds=30)  # by which two machines may differ
+CLOCKS = timedelta(seconds=30)  # the clocks of two machines may differ by this
 
 
 def submit(words: list[str], place: str = os.devnull) -> int:
-    """Pass on what sbatch prints and its exit code."""
+    """Run sbatch; pass on its output and its exit code."""
     began, until = datetime.now(), time.monotonic() + PATIENCE
     while True:
         done = subprocess.run(["sbatch", *words], capture_output=True, text=True, check=False)
@@ -40,7 +40,7 @@ def submit(words: list[str], place: str = os.devnull) -> int:
 
 
 def submitted(words: list[str], since: datetime) -> str | None:
-    """The number of the job, if an sbatch that seemed to fail has submitted it."""
+    """The number of the job, if sbatch submitted it although the call seemed to fail."""
     names = {option: words[words.index(option) + 1] for option in ("--job-name", "--comment")}
     for job in queued():
         same = (job.name, job.comment) == (names["--job-name"], names["--comment"])

@@ -20,7 +20,7 @@ TAIL = 1 << 16  # bytes of a log that hold its last line
 
 
 def note(folder: Path, recording: Recording) -> list[Any]:
-    """Record in the folder what the run was started with; return the reasons of later take-overs."""
+    """Record the parameters and code of the run in its folder; return the reasons of earlier take-overs."""
     path = folder / "begun.json"
     if not path.exists():
         write_json(path, {"fingerprint": recording.fingerprint, "parts": recording.parts, "accepted": []})
@@ -28,13 +28,13 @@ def note(folder: Path, recording: Recording) -> list[Any]:
 
 
 def names_of(folder: Path, fingerprint: str) -> list[str]:
-    """The fingerprints that saves of a run may have: its own, and those before it was taken over."""
+    """The fingerprints that saves of a run may have: its own, and those from before it was taken over."""
     taken = _read(folder)["accepted"] if (folder / "begun.json").exists() else []
     return [fingerprint, *(str(each["fingerprint"]) for each in taken)]
 
 
 def _read(folder: Path) -> JSON:
-    """What the run was started with, and the fingerprints it had before."""
+    """The record of the run: its parameters and code, and its earlier fingerprints."""
     path = folder / "begun.json"
     with reading(path, "delete it: the training resumes, unless it was taken over after a refactoring"):
         begun: JSON = read_json(path, JSON)
@@ -43,7 +43,7 @@ def _read(folder: Path) -> JSON:
 
 
 def report_unfinished(ledger: Ledger, job: Job) -> None:
-    """Before a new training starts, name the unfinished ones of the same seed that cannot be resumed."""
+    """Before a new training starts, name the unfinished trainings of the same seed that cannot be resumed."""
     for folder in _unfinished(ledger, job):
         begun = _begun(folder)
         reasons = ledger.reasons(job, begun) if begun else []
@@ -56,7 +56,7 @@ def report_unfinished(ledger: Ledger, job: Job) -> None:
 
 
 def resumable(ledger: Ledger, job: Job) -> Path | None:
-    """The furthest unfinished run that differs only by a refactoring; an error if it is running now."""
+    """Of the unfinished runs that differ only by a refactoring, the one with most steps; an error if it runs now."""
     refactored = [
         folder
         for folder in _unfinished(ledger, job)
@@ -77,7 +77,7 @@ def take_over(ledger: Ledger, job: Job, folder: Path, reason: str) -> Path:
     signed = {"fingerprint": ledger.fingerprint(job), "parts": ledger.parts(job), "accepted": accepted}
     ledger.keep_code(job)
     write_json(folder / "begun.json", signed)
-    shutil.rmtree(own, ignore_errors=True)  # nothing was saved in it
+    shutil.rmtree(own, ignore_errors=True)  # no state was saved in it
     folder.rename(own)
     return own
 
@@ -87,7 +87,7 @@ def _unnamed(begun: JSON | None) -> str:
 
 
 def _unfinished(ledger: Ledger, job: Job) -> list[Path]:
-    """Other runs of the job's seed that were saved but not finished; none if the job's own run has a save."""
+    """Other runs of the job's seed that have a save but are not finished; none if the job's own run has a save."""
     own = run_folder(ledger, job)
     if job.stage is not Stage.TRAIN or ledger.fresh(job) or _is_saved(own):
         return []
@@ -110,5 +110,5 @@ def _begun(folder: Path) -> JSON | None:
 
 
 def step_of(folder: Path) -> int:
-    """The last step in its log."""
+    """The last step in the log of a run."""
     return max((row.get("step", 0) for row in log_rows(folder / "log.jsonl", TAIL)), default=0)

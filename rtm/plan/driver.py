@@ -1,4 +1,5 @@
-"""A library in the place of CUDA's driver: torch's autograd engine asks it for GPUs, which Python cannot answer."""
+"""A small library in place of CUDA's driver. torch's autograd engine asks the driver for GPUs in C++, so Python code
+cannot replace the answer."""
 
 import os
 import shutil
@@ -20,7 +21,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) { *flag
 
 @contextmanager
 def preloaded(folder: Path) -> Iterator[None]:
-    """Processes that are started meanwhile can pretend GPUs; `folder` keeps the library."""
+    """Inside this block, new processes can pretend to have GPUs. The library is kept in `folder`."""
     before = os.environ.get("LD_PRELOAD")
     os.environ["LD_PRELOAD"] = str(_driver(folder))
     try:
@@ -32,7 +33,7 @@ def preloaded(folder: Path) -> Iterator[None]:
 
 
 def _driver(folder: Path) -> Path:
-    """The library that answers the two questions of the autograd engine, under the name of the driver's."""
+    """The library that answers the two questions of the autograd engine. It has the name of the driver's library."""
     path = folder / "libcuda.so.1"
     if path.exists():
         return path

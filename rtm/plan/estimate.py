@@ -1,8 +1,8 @@
 """From counted operations to time and memory on a named device, by a roofline.
 
-A kernel takes the longest of its arithmetic, its traffic with memory and a least time. A part of a run takes what its
-kernels take, or what the CPU needs to launch them, whichever is longer; copies and messages are added, though some of
-them would overlap. Nothing is fused: where a recipe is compiled, fewer bytes move and fewer kernels are launched.
+The time of a kernel is the maximum of its arithmetic time, its memory time and a minimum time. The time of a part is
+the time of its kernels or the CPU's time to launch them, whichever is longer. Copies and messages are added, although
+some of them would overlap. No kernels are fused: a compiled recipe moves fewer bytes and launches fewer kernels.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from rtm.config.devices import Device
 from rtm.plan.tally import GIB, Rehearsal, Tally, round_count
 
 OVERHEAD = 1.5 * GIB  # CUDA's context, workspaces of libraries, gaps between blocks
-FACTOR = 2.0  # by so much may what is asked for and what is planned differ
+FACTOR = 2.0  # the hours in a recipe may differ from the planned hours by this factor
 GROUPS = {"decode": "decoding", "features": "features", "data": "features", "search": "search", "begin": "search"}
 
 
@@ -59,7 +59,7 @@ class Plan:
 
     @cached_property
     def hours_of(self) -> dict[str, float]:
-        """Hours of a run by what it does: decoding, features, search, step."""
+        """Hours of a run for each kind of work: decoding, features, search, step."""
         hours: dict[str, float] = {}
         for part, count in times(self.experiment, self.rehearsal).items():
             group = GROUPS.get(part, "step")
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def step_seconds(self) -> float:
-        """Of the mean step, rounds apart."""
+        """The mean time of a step, without matching rounds."""
         return self.hours_of["step"] * 3600 / self.experiment.steps()
 
     @property
@@ -96,19 +96,19 @@ class Plan:
 
     @property
     def phase(self) -> str:
-        """Where the peak is: in a step, or in a round."""
+        """Where the peak memory is: "step" or "round"."""
         return max(self.rehearsal.peaks, key=lambda name: self.rehearsal.peaks[name])
 
     @property
     def memory(self) -> dict[str, int]:
-        """The peak, by what holds it."""
+        """The bytes at the peak for each use: parameters, optimizer, activations, ..."""
         held = {name: self.rehearsal.holds[name] for name in ("parameters", "EMA", "optimizer", "features")}
         held |= {"pool": self.rehearsal.pool} if self.phase == "round" else {}
         return {**held, "activations": self.peak - sum(held.values())}
 
     @property
     def is_misjudged(self) -> bool:
-        """Whether the recipe asks for far more or far fewer hours."""
+        """Whether the recipe asks for far more or far fewer hours than planned."""
         asked = self.experiment.recipe.resources
         return asked.gpus == self.world and not 1 / FACTOR <= asked.hours / self.hours <= FACTOR
 

@@ -1,7 +1,7 @@
-"""Plans of trainings: rehearsed in processes of their own, once for all experiments that cost the same, and kept.
+"""Plans of trainings. Each is rehearsed in a separate process, once for all experiments with the same cost, and cached.
 
-What is kept lies under .snakemake/, which git ignores. Its name is a hash of all that the cost depends on: sizes, the
-number of processes, and the code of the training and of the rehearsal.
+The cache is under .snakemake/, which git ignores. A file's name is a hash of everything that the cost depends on:
+sizes, the number of processes, and the code of the training and of the rehearsal.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ from rtm.plan.estimate import Plan
 from rtm.plan.tally import Rehearsal, chunk_count
 
 KEPT = Path(".snakemake/rtm/plan")
-# what a training's cost does not depend on
+# the parameters that do not change the cost of a training
 FREE_OF_COST = {
     "training": {"epochs", "steps", "lr", "betas", "weight_decay", "warmup", "decay", "decay_epochs", "ema", "ema_ramp",
                  "compile", "save_every", "grid_every", "watch", "loggers"},
-    "imle": {"pool", "refresh", "stagger", "perturb", "mse"},  # the number of chunks is what counts
+    "imle": {"pool", "refresh", "stagger", "perturb", "mse"},  # these count only through the number of chunks
     "stylegan2": {"ema_kimg", "ema_ramp", "select", "select_every", "select_protocol"},
 }  # fmt: skip
 
@@ -44,12 +44,12 @@ class Planner:
     def __init__(self, config: Config, gpu: str | None = None, gpus: int | None = None) -> None:
         self.config, self.gpu, self.gpus = config, gpu, gpus
         self.known = {**config.experiments, **config.planned}
-        self.problems: list[str] = []  # why some experiments have no plan
+        self.problems: list[str] = []  # reasons why experiments have no plan
         self._ledger = Ledger()
         self._jobs = jobs(replace(config, experiments=self.known))
 
     def plans(self, names: Iterable[str]) -> list[Plan]:
-        """A plan for each experiment, in this order; `problems` says why one is left out."""
+        """A plan for each experiment, in this order. If one cannot be planned, `problems` has the reason."""
         wanted = {name: pick(self.known, name, "experiment") for name in names}
         keys = {name: self._key(experiment) for name, experiment in wanted.items()}
         found = {key: rehearsal for key in set(keys.values()) if (rehearsal := _kept(key))}
@@ -97,17 +97,17 @@ class Planner:
                 key = running[future]
                 try:
                     found[key] = future.result()
-                except UserError as problem:  # one that cannot be planned does not stand in the way of the others
+                except UserError as problem:  # the other experiments can still be planned
                     self.problems.append(str(problem))
                     continue
-                with suppress(OSError):  # a plan that cannot be kept is made again
+                with suppress(OSError):  # without a cache file, the plan is made again next time
                     write_json(_file(key), found[key].to_json())
                 report(len(found))
         return found
 
 
 def cached(config: Config, name: str) -> Plan | None:
-    """The plan of an experiment as its recipe asks for it, if it was made before."""
+    """The cached plan of an experiment with its recipe's GPUs, if there is one."""
     return Planner(config).cached(name)
 
 
@@ -123,7 +123,7 @@ def _costly(experiment: Experiment) -> dict[str, Any]:
 
 
 def _own_code() -> str:
-    """Of the modules that a rehearsal is made by."""
+    """A hash of the modules that make a rehearsal."""
     texts = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("pretend", "rehearsal", "tally")]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
@@ -133,7 +133,7 @@ def _file(key: str) -> Path:
 
 
 def _kept(key: str) -> Rehearsal | None:
-    with suppress(*UNREADABLE, UserError):  # absent, or of an older form
+    with suppress(*UNREADABLE, UserError):  # the file is absent, or has an older format
         return Rehearsal.from_json(read_json(_file(key)))
     return None
 
@@ -143,7 +143,7 @@ def _spawning() -> multiprocessing.context.SpawnContext:
 
 
 def _quiet() -> None:
-    """A rehearsal's own progress and warnings are of no interest."""
+    """Hide the progress and the warnings of a rehearsal."""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     os.environ.pop("LD_PRELOAD", None)
 
@@ -156,6 +156,6 @@ def _rehearse(experiment: Experiment, world: int) -> Rehearsal:
     torch.set_num_threads(1)
     try:
         return rehearse(experiment, world)
-    except Exception as error:  # whatever torch or a class of the user's own may raise
+    except Exception as error:  # torch and the user's classes may raise any exception
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"{experiment.name} cannot be rehearsed on a pretended GPU: {reason}") from None

@@ -1,12 +1,12 @@
-"""A pretended GPU: what runs on it has shape, type and device, and no data; books are kept of what it would cost.
+"""A pretended GPU. Its tensors have shape, type and device but no data, and the cost of every operation is counted.
 
-Only the GPU is pretended. Everything on the CPU is computed as usual, and a value that is read from the GPU is invented
-(`Gpu.found`). torch's FakeTensorMode knows the shapes; `Gpu` sees every operation, as the device would:
-floating-point operations by precision, bytes read and written, kernel launches, waits of the CPU for the GPU
-(synchronisations), and the memory that lives at each moment.
+Only the GPU is pretended. The CPU computes as usual, and a value that is read from the GPU is invented (`Gpu.found`).
+torch's FakeTensorMode knows the shapes. `Gpu` sees every operation, as the device would, and counts floating-point
+operations by precision, bytes read and written, kernel launches, waits of the CPU for the GPU (synchronisations), and
+the memory that is in use at each moment.
 
-The autograd engine asks the driver for GPUs, which Python cannot answer. So this runs in a process of its own, started
-with `rtm.plan.driver.preloaded()`.
+The autograd engine asks the driver for GPUs in C++, so Python code cannot replace the answer. So this code runs in a
+separate process, started inside `rtm.plan.driver.preloaded()`.
 """
 
 import ctypes
@@ -36,8 +36,8 @@ from torch.utils.flop_counter import flop_registry
 
 from rtm.plan.tally import Tally
 
-DEVICES = 127  # as many as torch's own pretended guard has
-BLOCK = 512  # the allocator rounds up to it
+DEVICES = 127  # as many as torch's own fake device guard has
+BLOCK = 512  # the allocator rounds sizes up to a multiple of this
 ROOT = str(Path(__file__).parents[1])
 HERE = str(Path(__file__).parent)
 UNWRITTEN = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_", "resize_"}
@@ -47,13 +47,13 @@ CUDA = torch.device("cuda", 0)
 
 
 class Gpu(TorchDispatchMode):
-    """The books of one pretended GPU; operations are entered in `tallies` under the innermost `scope`."""
+    """The counts of one pretended GPU. Operations are added to `tallies` under the innermost `scope`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.tallies: dict[str, Tally] = {}
-        self.now = 0  # bytes that live
-        self.found: Callable[[Tensor], int] = lambda mask: 1  # how many entries of a mask are taken to be true
+        self.now = 0  # bytes that are allocated now
+        self.found: Callable[[Tensor], int] = lambda mask: 1  # the assumed number of true entries of a mask
         self._scopes = ["other"]
         self._storages: dict[int, tuple[Any, int]] = {}
         self._pinned: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -75,19 +75,19 @@ class Gpu(TorchDispatchMode):
         return self.tallies.setdefault(self._scopes[-1], Tally())
 
     def held(self, tensors: Any) -> int:
-        """Bytes of the distinct memory behind GPU tensors."""
+        """Bytes of the memory behind GPU tensors; shared memory counts once."""
         on = {t.untyped_storage()._cdata for t in tree_leaves(tensors) if isinstance(t, Tensor) and _is_on_gpu(t)}
         return sum(self._storages[key][1] for key in on if key in self._storages)
 
     def replayed(self, call: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        """The same function, run once for each shape of what it is given; after that its cost is entered again."""
+        """The same function, but it runs only once for each set of argument shapes. Later calls only add its cost."""
         known: dict[Any, tuple[Tally, int, Any, torch.dtype]] = {}
 
         def replay(*given: Any) -> Tensor:
             key = tuple((each.shape, each.dtype) if isinstance(each, Tensor) else each for each in given)
             before = self.now
             if key not in known:
-                with self.scope(f"replayed {len(self._scopes)}"):  # one may call another
+                with self.scope(f"replayed {len(self._scopes)}"):  # a unique name, because calls may be nested
                     self.tallies[self._scopes[-1]] = Tally()
                     made = call(*given)
                     known[key] = self.tally, self.tally.peak - before, (made.shape, made.stride()), made.dtype
@@ -124,7 +124,7 @@ class Gpu(TorchDispatchMode):
         return out
 
     def _result_of(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Of the shape that torch says; an operation on the same shapes is not asked twice."""
+        """The result, with the shape that torch computes. For known shapes, torch is not asked again."""
         schema = func._schema
         if _looks(func) and _is_on_gpu(args[0]):
             return self._view(func, args, kwargs)
@@ -147,7 +147,7 @@ class Gpu(TorchDispatchMode):
         return placed[0] if len(placed) == 1 else placed
 
     def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The same memory, looked at in another way; torch checks and caches take five times as long."""
+        """A view of the same memory. Without torch's checks and caches it is five times as fast."""
         with in_kernel_invocation_manager(self.fake):
             seen = func(*args, **kwargs)
         if isinstance(seen, Tensor):
@@ -161,7 +161,7 @@ class Gpu(TorchDispatchMode):
             return pinned
         if name == "is_pinned":
             return args[0].untyped_storage() in self._pinned
-        if name in ("normal_", "uniform_"):  # weights at the start: no cost depends on them, and drawing takes long
+        if name in ("normal_", "uniform_"):  # initial weights: no cost depends on them, and drawing is slow
             return args[0].zero_()
         if name == "randn":
             return torch.zeros(args[0], dtype=kwargs.get("dtype"))
@@ -170,7 +170,7 @@ class Gpu(TorchDispatchMode):
     def _invented(
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], to_gpu: bool
     ) -> tuple[bool, Any]:
-        """Whether the operation crosses between CPU and GPU, and its result then."""
+        """Whether the operation copies between CPU and GPU, and in this case its result."""
         if name == "_local_scalar_dense":
             self._wait()
             return True, True if args[0].dtype == torch.bool else 1.0 if args[0].is_floating_point() else 1
@@ -219,7 +219,7 @@ class Gpu(TorchDispatchMode):
         if name in ("index", "index_put_", "index_put", "_index_put_impl_"):
             places = [self._places(place) for place in args[1]]
             args = (args[0], places, *args[2:])
-        if name == "convolution_backward" and args[9] > 1:  # the shape function would go through all groups
+        if name == "convolution_backward" and args[9] > 1:  # torch's shape function would loop over all groups
             (_, x, weight, _), mask = args[:4], args[10]
             bias = torch.empty(weight.shape[0], dtype=weight.dtype, device=weight.device) if mask[2] else None
             return torch.empty_like(x) if mask[0] else None, torch.empty_like(weight) if mask[1] else None, bias
@@ -230,7 +230,7 @@ class Gpu(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _places(self, place: Tensor | None) -> Tensor | None:
-        """A mask as the places that it selects; places that are on the CPU are copied."""
+        """Indices for a mask; indices that are on the CPU are copied to the GPU."""
         if place is None:
             return None
         if not isinstance(place, FakeTensor):
@@ -240,7 +240,7 @@ class Gpu(TorchDispatchMode):
         self._wait()
         return torch.empty(self.found(place), dtype=torch.int64, device=place.device)
 
-    # books
+    # counting
 
     def _remember(self, tensor: Tensor) -> None:
         if not _is_on_gpu(tensor):
@@ -276,7 +276,7 @@ class Gpu(TorchDispatchMode):
 
 @cache
 def _is_free(func: Any) -> bool:
-    """Whether an operation does nothing on the GPU: it looks at the same memory in another way, or writes nothing."""
+    """Whether an operation does nothing on the GPU: it only makes a view, or it writes nothing."""
     return _looks(func) or func._schema.name.partition("::")[2] in UNWRITTEN | RELABELLED
 
 
@@ -297,7 +297,7 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 
 
 def _described(values: Iterable[Any]) -> tuple[Any, ...]:
-    """What the shape of a result depends on; a list of weights is long, and its sizes say enough."""
+    """The arguments as a hashable description on which the result's shape depends."""
     return tuple(
         (each.shape, each.stride(), each.dtype, isinstance(each, FakeTensor))
         if isinstance(each, Tensor)
@@ -324,7 +324,7 @@ def _place() -> str:
 
 
 def _precision(kind: torch.dtype, name: str) -> str:
-    """The format in which the device multiplies."""
+    """The number format in which the device multiplies."""
     if kind != torch.float32:
         return str(kind).removeprefix("torch.")
     short = torch.backends.cudnn.allow_tf32 if "conv" in name else torch.get_float32_matmul_precision() != "highest"
@@ -332,7 +332,7 @@ def _precision(kind: torch.dtype, name: str) -> str:
 
 
 def _flops(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> float:
-    """Twice the multiplications of products and convolutions; all else is counted by its bytes."""
+    """FLOPs of matrix products and convolutions (two for each multiplication); other operations count only by bytes."""
     if name == "convolution":
         return _convolved(args[0], args[1], out, args[6])
     if name == "convolution_backward":
@@ -343,7 +343,7 @@ def _flops(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], 
 
 
 def _convolved(x: Tensor, weight: Tensor, out: Tensor, transposed: bool) -> float:
-    """For each number of the output (of the input, if transposed) one product with its group's filter."""
+    """FLOPs of a convolution: one filter product for each output number (each input number, if transposed)."""
     return 2.0 * (x if transposed else out).numel() * math.prod(weight.shape[1:])
 
 
@@ -352,7 +352,7 @@ def _convolved(x: Tensor, weight: Tensor, out: Tensor, transposed: bool) -> floa
 
 @dataclass(frozen=True)
 class Group:
-    """The first of `world` pretended processes; what it sends is entered in the books."""
+    """The first of `world` pretended processes. The bytes that it would send are counted."""
 
     gpu: Gpu
     world: int
@@ -367,12 +367,12 @@ class Group:
 
 @contextmanager
 def pretended(world: int = 1) -> Iterator[Gpu]:
-    """One of `world` GPUs, in a process that was started with `preloaded()`."""
+    """Pretend one of `world` GPUs. The process must have been started inside `preloaded()`."""
     driver, gpu = ctypes.CDLL("libcuda.so.1"), Gpu()
     with ExitStack() as stack:
         for target, value in (*_answers(), *_answers_of(Group(gpu, world))):
             stack.enter_context(mock.patch(target, value))
-        stack.enter_context(gpu.fake)  # replaces the guard of GPUs by one that does nothing: no GPU yet
+        stack.enter_context(gpu.fake)  # replaces torch's GPU guard by a fake one, so it must come before the GPUs
         driver.pretend(DEVICES)
         stack.callback(driver.pretend, 0)
         stack.enter_context(gpu)
@@ -380,14 +380,14 @@ def pretended(world: int = 1) -> Iterator[Gpu]:
 
 
 def _answers() -> list[tuple[str, Any]]:
-    """What torch asks a GPU before it starts, answered as an H100 would."""
+    """Replacements for torch's questions to a GPU, with the answers of an H100."""
 
     def convolution(*_: Any, transposed: bool = False, **__: Any) -> Any:
         backend = torch._C._ConvBackend  # type: ignore[attr-defined]
         return backend.CudnnTranspose if transposed else backend.Cudnn
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        attend = torch.ops.aten._scaled_dot_product_efficient_attention  # what torch takes for float32
+        attend = torch.ops.aten._scaled_dot_product_efficient_attention  # torch's choice for float32
         return cast(Tensor, attend(query, key, value, None, query.requires_grad)[0])
 
     return [
@@ -415,7 +415,7 @@ def _answers_of(group: Group) -> list[tuple[str, Any]]:
 
 
 def _apply(module: nn.Module, change: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
-    """Module.to: new parameters, where torch would exchange the contents of old ones, which FakeTensors forbid."""
+    """Module.to with new parameters: torch would replace the data of old ones, which FakeTensors do not allow."""
     for child in module.children() if recurse else ():
         _apply(child, change)
     for name, parameter in module._parameters.items():

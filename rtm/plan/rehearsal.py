@@ -1,7 +1,7 @@
-"""A training on a pretended GPU: the real method and its real steps at full size, a few of them, and their cost.
+"""Count the cost of a training on a pretended GPU: a few steps of the real method at full size.
 
-A matching round is rehearsed with a pool of two chunks and of three. All have the same shapes, so the difference is
-what one more chunk costs, in time and in memory.
+A matching round is rehearsed with a pool of two chunks and with three. All chunks have the same shapes, so the
+difference is the cost of one more chunk, in time and in memory.
 """
 
 import math
@@ -30,7 +30,7 @@ PARTS = ("decode", "features", "search")  # of a matching round
 
 
 class BlankImages(Images):
-    """As many images as a dataset has, without its file."""
+    """Blank images, as many as the dataset has; no file is needed."""
 
     def __init__(self, experiment: Experiment) -> None:
         dataset = experiment.dataset
@@ -40,7 +40,7 @@ class BlankImages(Images):
 
 
 def rehearse(experiment: Experiment, world: int) -> Rehearsal:
-    """Only in a process that was started with `preloaded()`."""
+    """Count the cost of a training. The process must have been started inside `preloaded()`."""
     with rehearsing(experiment, world) as rehearsed:
         return rehearsed.matched() if experiment.recipe.imle else rehearsed.unmatched()
 
@@ -53,14 +53,14 @@ def rehearsing(experiment: Experiment, world: int, compiled: bool = False) -> It
         setting = Setting(short, 0, BlankImages(short), Path(folder), distributed.start(use_gpu=True))
         with gpu.scope("start"):
             method = build_method(setting)
-            if short.recipe.imle:  # the radius is found once, by a search that is short beside one round
+            if short.recipe.imle:  # skip the search for the radius: it is done once and is much shorter than a round
                 vars(cast(Any, method).matching)["epsilon"] = 1.0
             run = Run(method, setting, Path(folder))
         yield Rehearsed(experiment, world, gpu, method, run)
 
 
 def _shortened(experiment: Experiment, world: int, compiled: bool) -> Experiment:
-    """With a pool of one chunk for each process and a round in every epoch."""
+    """The experiment with a pool of one chunk for each process, and a round in every epoch."""
     recipe = experiment.recipe
     changes: dict[str, Any] = {"training": recipe.training.model_copy(update={"compile": compiled})}
     if imle := recipe.imle:
@@ -71,7 +71,7 @@ def _shortened(experiment: Experiment, world: int, compiled: bool) -> Experiment
 
 @contextmanager
 def blank_networks() -> Iterator[None]:
-    """Frozen networks without their weights files."""
+    """Inside this block, frozen networks need no weights files."""
     from torchvision.models import vgg16
 
     from rtm.models.digits import DigitClassifier
@@ -96,7 +96,7 @@ def blank_networks() -> Iterator[None]:
 
 @contextmanager
 def _few_draws(gpu: Gpu) -> Iterator[None]:
-    """Of all draws of random numbers of one shape, only the first is run: half of all operations are such draws."""
+    """Run only the first draw of random numbers of each shape, because half of all operations belong to such draws."""
     draw = randomness._normal
     replay = gpu.replayed(draw)
 
@@ -110,11 +110,11 @@ def _few_draws(gpu: Gpu) -> Iterator[None]:
 class Rehearsed:
     def __init__(self, experiment: Experiment, world: int, gpu: Gpu, method: Method, run: Run) -> None:
         self.experiment, self.world, self.gpu, self.method, self.run = experiment, world, gpu, method, run
-        self.round = 0  # chunks of the round that is rehearsed
-        self.before: dict[int, int] = {}  # bytes that lived when it began
+        self.round = 0  # number of chunks of the present round
+        self.before: dict[int, int] = {}  # number of chunks: bytes in use when the round began
 
     def step(self, number: int, scope: str) -> Tally:
-        """One step of the training loop, entered under `scope`."""
+        """Do one step of the training loop and count it under `scope`."""
         with self.gpu.scope(scope):
             self.method.step(number)
             self.run.done = number + 1
@@ -125,7 +125,7 @@ class Rehearsed:
         """One step of each kind."""
         gan, extra = self.experiment.recipe.stylegan2, self.method.extra()
         if gan and gan.ada:
-            self.method.load_extra({**extra, "p": 0.5})  # the augmentations begin soon
+            self.method.load_extra({**extra, "p": 0.5})  # in a real training, p is above 0 after a short time
         kinds = step_kinds(self.experiment)
         self.step(kinds["step"][0], "first")
         parts = {name: self.step(number, name) for name, (number, _) in kinds.items()}
@@ -134,17 +134,17 @@ class Rehearsed:
         return Rehearsal(self.world, shares, 0, parts, self.holds(), peaks)
 
     def matched(self) -> Rehearsal:
-        """A round with two chunks and its step, a step, a round with three chunks."""
+        """Rehearse a round with two chunks and its step, a single step, and a round with three chunks."""
         imle, training, method = self.experiment.recipe.imle, self.experiment.recipe.training, cast(Any, self.method)
         assert imle is not None
         n = method.matching.n
         epoch = math.ceil(n / training.batch)
         chunks = chunk_count(self.experiment, self.world)
-        improved = min(1.0, (math.log(chunks) + 0.58) / chunks)  # chunk j improves one image in j: the mean over j
+        improved = min(1.0, (math.log(chunks) + 0.58) / chunks)  # chunk j improves 1/j of the images: the mean over j
         self.gpu.found = lambda mask: math.ceil(len(mask) * improved) if mask.dim() == 1 else 1
         self._watch(method.matching)
         with self.gpu.scope("data"):
-            _ = method.matching.data_features, method.targets  # kept for all rounds
+            _ = method.matching.data_features, method.targets  # computed once, for all rounds
         two = self._round(method.matching, 0, 2)
         self._descend_once()
         step = self.step(1, "step")
@@ -159,15 +159,15 @@ class Rehearsed:
         return Rehearsal(self.world, {"step": 1.0}, chunks, parts, self.holds(), peaks, chunks * chunk)
 
     def _round(self, matching: Any, number: int, chunks: int) -> dict[str, Tally]:
-        """A step that begins with a matching round of so many chunks: what each part of it costs."""
+        """Do a step that begins with a matching round of `chunks` chunks; return the cost of each part."""
         matching.m = chunks * self.world * self.experiment.recipe.imle.chunk  # type: ignore[union-attr]
         self.round, self.before[chunks] = chunks, self.gpu.now
         after = self.step(number, f"step {chunks}")
         return {"step": after} | {part: self.gpu.tallies[f"{part} {chunks}"] for part in PARTS}
 
     def _watch(self, matching: Any) -> None:
-        """Enter the parts of a round in books of their own; repeated calls of phi, and all chunks of the pool but the
-        first, are entered without a run."""
+        """Count each part of a round separately. Repeated calls of phi, and all chunks after the first, are not run;
+        their cost is added again."""
         search, embed = matching.round, self.gpu.replayed(matching.embedding.forward)
         chunk = self.gpu.replayed(lambda decode: decode(0))
 
@@ -184,7 +184,7 @@ class Rehearsed:
         )
 
     def _descend_once(self) -> None:
-        """The gradients and the update of the next step stand for those of all that follow."""
+        """Compute gradients and update only in the next step; all later steps add the same cost."""
         method, given = cast(Any, self.method), list[Any]()
         descend = method.descend
         again = self.gpu.replayed(lambda name: descend(name, *given))
@@ -196,7 +196,7 @@ class Rehearsed:
         method.descend = descended
 
     def holds(self) -> dict[str, int]:
-        """Bytes between two steps; gradients, which are made anew, count as activations."""
+        """Bytes that are held between two steps. Gradients count as activations, because each step makes them again."""
         networks, ema = self.method.networks, self.run.ema
         gradients = self.gpu.held([p.grad for p in networks.parameters()])
         weights = [[*network.parameters(), *network.buffers()] for network in (networks, ema)]
@@ -207,7 +207,7 @@ class Rehearsed:
 
 
 def step_kinds(experiment: Experiment) -> dict[str, tuple[int, float]]:
-    """The kinds of steps of a method without rounds: for each the number of one, and its share of all steps."""
+    """The kinds of steps of a method without rounds: for each, the number of one such step and its share of all."""
     gan = experiment.recipe.stylegan2
     if gan is None:
         return {"step": (1, 1.0)}

@@ -1,4 +1,4 @@
-"""What was counted on a pretended GPU."""
+"""The counts from a pretended GPU."""
 
 import math
 from collections import Counter
@@ -12,17 +12,17 @@ GIB = 2**30
 
 @dataclass
 class Tally:
-    """What operations cost, whatever the device."""
+    """The cost of operations, independent of the device."""
 
     kernels: Counter[tuple[str, float, int]] = field(default_factory=Counter)  # (precision, FLOPs, bytes): launches
     waits: Counter[str] = field(default_factory=Counter)  # synchronisations by place in the code
     doubles: Counter[str] = field(default_factory=Counter)  # kernels in float64 by place
     copied: int = 0  # bytes between CPU and GPU
     exchanged: int = 0  # bytes that each process sends to others
-    peak: int = 0  # bytes: the most that lived at once
+    peak: int = 0  # bytes: the most that was in use at once
 
     def __sub__(self, other: "Tally") -> "Tally":
-        """What this has more; the peak is this one's."""
+        """The difference of all counts; the peak is that of `self`."""
         return Tally(
             self.kernels - other.kernels,
             self.waits - other.waits,
@@ -78,7 +78,7 @@ def chunk_count(experiment: Experiment, world: int) -> int:
 
 
 def round_count(experiment: Experiment) -> int:
-    """The matching rounds of a run: one in `refresh` epochs, or, staggered, a smaller one in each."""
+    """The number of matching rounds of a run: one in `refresh` epochs or, if staggered, a smaller one in each epoch."""
     imle, training = experiment.recipe.imle, experiment.recipe.training
     assert imle is not None
     epochs = (experiment.steps() - 1) * training.batch // experiment.dataset.count + 1
@@ -87,15 +87,15 @@ def round_count(experiment: Experiment) -> int:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What one of `world` processes does and holds."""
+    """The work and the memory of one of `world` processes."""
 
     world: int
     kinds: dict[str, float]  # of steps, with their shares of all steps
-    chunks: int  # of the pool, that this process decodes in a round; 0 without rounds
-    parts: dict[str, Tally]  # a step of each kind; each chunk of a round ("decode", "features", "search"), its "begin"
-    holds: dict[str, int]  # bytes that live between steps, by what holds them
-    peaks: dict[str, int]  # bytes: the most that lives in a step, and in a round
-    pool: int = 0  # bytes of the pool's features, part of the peak of a round
+    chunks: int  # chunks of the pool that this process decodes in a round; 0 without rounds
+    parts: dict[str, Tally]  # each kind of step; a round's "begin", and each chunk: "decode", "features", "search"
+    holds: dict[str, int]  # bytes that are held between steps, for each use
+    peaks: dict[str, int]  # bytes: the most that is in use in a step, and in a round
+    pool: int = 0  # bytes of the pool's features; they are part of the peak of a round
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "parts": {name: tally.to_json() for name, tally in self.parts.items()}}
