@@ -16,7 +16,7 @@ NEEDS_HUB = "huggingface_hub is not installed; get it with `pip install huggingf
 
 
 def local(source: str | Path) -> Path:
-    """The path of a file; one from an address is downloaded once and kept in the user's cache."""
+    """The path of a file. If `source` is an address, the file is downloaded once into the user's cache."""
     address = str(source)
     if address.startswith("hf://"):
         return _from_hub(address)
@@ -34,7 +34,7 @@ def _from_hub(address: str) -> Path:
         raise UserError(f"{NEEDS_HUB}, then {printable(address)} can be read.") from None
     try:
         return Path(hf_hub_download(match["repo"], match["file"], revision=match["revision"]))
-    except Exception as error:  # no network, no such repository or file, an impossible name: of several libraries
+    except Exception as error:  # no network, no such repository or file, a wrong name: several libraries raise these
         raise _failed(address, error) from None
 
 

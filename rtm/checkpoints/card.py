@@ -1,4 +1,4 @@
-"""A model card: what a published checkpoint was trained on and how, what was measured, and how to use it."""
+"""The model card of a published checkpoint: its training, its metrics, and how to use it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,14 @@ from rtm.core.errors import printable
 
 Row = tuple[str, str]
 NAMES = {"fid": "FID", "kid": "KID", "is": "Inception Score", "fid_floor": "FID of real images"}
-ERRORS = ("_se", "_std")  # of another metric
+ERRORS = ("_se", "_std")  # endings of names: the error of another metric
 
 
 def model_card(
     info: Mapping[str, Any],  # a checkpoint's metadata
     address: str,  # hf://owner/name/file
     sha256: str,  # of the file
-    made: Mapping[str, Any] | None = None,  # of the receipt of its training
+    made: Mapping[str, Any] | None = None,  # from the receipt of its training
     measured: Sequence[Mapping[str, Any]] = (),  # metrics files
 ) -> str:
     title = f"{info['experiment']}, seed {info['seed']}"
@@ -25,7 +25,8 @@ def model_card(
 
 
 def _front(info: Mapping[str, Any]) -> str:
-    """What the Hub reads; JSON is YAML too. The dataset's licence is seldom one of the Hub's."""
+    """The card's metadata for the Hub, as JSON, which is also YAML. The licence is "other", because the Hub seldom
+    knows the dataset's licence."""
     tags = ["image-generation", "stylegan2" if info["architecture"]["stylegan2"] else "rs-imle"]
     values = {"library_name": "rtm", "pipeline_tag": "unconditional-image-generation", "tags": tags, "license": "other"}
     return "\n".join(["---", *(f"{name}: {json.dumps(value)}" for name, value in values.items()), "---"])
@@ -66,7 +67,7 @@ def _facts(info: Mapping[str, Any], sha256: str, made: Mapping[str, Any] | None)
 
 
 def _metrics(measured: Mapping[str, Any]) -> str:
-    """The numbers as trained, with their intervals where the file has them."""
+    """The metrics of the model as trained, with intervals if the file has them."""
     values, intervals = measured["metrics"]["native"], measured.get("intervals", {}).get("native", {})
     rows = [
         (NAMES.get(name, name.replace("_", " ")), f"{value:g}", _interval(intervals.get(name)))

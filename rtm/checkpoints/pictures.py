@@ -1,4 +1,4 @@
-"""Images as PNG files, by the standard library: `rtm generate` needs no more than torch and safetensors."""
+"""Write PNG files with the standard library only, because `rtm generate` needs only torch and safetensors."""
 
 import json
 import math
@@ -13,12 +13,12 @@ from rtm.core.errors import UserError
 from rtm.core.files import atomic
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-KEYWORD = b"rtm\0"  # of the text in a file that says how it was drawn
-LEAST = 64  # pixels of an image on a sheet; smaller ones are enlarged, pixel by pixel
+KEYWORD = b"rtm\0"  # the key of the text in a file that describes how it was drawn
+LEAST = 64  # pixels of an image on a sheet; smaller images are enlarged by repeating pixels
 
 
 def sheet(images: Tensor, columns: int | None = None) -> Tensor:
-    """Images (N, R, R, 3) side by side on one (H, W, 3), row by row; by default about as high as wide."""
+    """One image (H, W, 3) with all images (N, R, R, 3) in rows; by default it is about as high as wide."""
     count, side = images.shape[:2]
     columns = columns or math.ceil(math.sqrt(count))
     rows = math.ceil(count / columns)
@@ -30,11 +30,11 @@ def sheet(images: Tensor, columns: int | None = None) -> Tensor:
 
 
 def write_png(path: Path, image: Tensor, about: dict[str, Any]) -> None:
-    """Write an image (H, W, 3) with what it is `about`. A file that is there must be of this kind."""
+    """Write an image (H, W, 3) with the facts `about` it. An existing file is replaced only if it is of this kind."""
     if path.exists() and not _is_ours(path):
         raise UserError(f"{path} is there and was not drawn by rtm; choose another --out, or move it away.")
     height, width, _ = image.shape
-    lines = b"".join(b"\0" + bytes(row.flatten().tolist()) for row in image)  # each begins with its filter: none
+    lines = b"".join(b"\0" + bytes(row.flatten().tolist()) for row in image)  # first byte: no filter
     chunks = {
         b"IHDR": struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0),  # 8 bits, RGB
         b"tEXt": KEYWORD + json.dumps(about, sort_keys=True).encode("ascii"),

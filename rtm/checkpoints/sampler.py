@@ -1,10 +1,10 @@
-"""`rtm.load`: a generator from a checkpoint alone, wherever it is. It needs torch and safetensors.
+"""`rtm.load`: a generator from a checkpoint, local or remote. It needs only torch and safetensors.
 
     generator = rtm.load("seed0.safetensors")
     images = generator(count=16, seed=0)  # uint8 (16, R, R, 3)
 
-Nothing in a file runs: weights are safetensors, the rest is JSON. A file that names a class from outside of rtm is
-refused unless the caller gives the class or trusts the file.
+No code in a file runs: weights are safetensors, everything else is JSON. If a file names a class from outside of rtm,
+the caller must give the class or trust the file; otherwise it is an error.
 """
 
 import inspect
@@ -31,29 +31,29 @@ from rtm.core.randomness import seed_of
 from rtm.models.drawing import draw, latents, noise_of, slerp
 from rtm.models.registry import MAPPERS, build_generator
 
-LARGEST = 65_536  # of a number in an architecture, as in params/: no tensor of a file from elsewhere fills the memory
-MEAN_OF = 4096  # latents, for truncation
+LARGEST = 65_536  # limit for numbers in an architecture, as in params/, so that a foreign file cannot fill the memory
+MEAN_OF = 4096  # number of latents for the mean w, which truncation needs
 
 
 class Options(TypedDict, total=False):
-    """What an image may be drawn with."""
+    """The options for drawing images."""
 
-    H: int  # steps of a recursive mapper, if not those of training ...
-    tolerance: float  # ... or until a step changes a sample by less than this share ...
-    max_H: int  # ... but at most so many
-    truncation: float  # 1 leaves w as it is, 0 gives the mean image
-    label: int | str  # class of a conditional generator; by default image i has one of its own
+    H: int  # steps of a recursive mapper; by default as in training
+    tolerance: float  # or: stop when a step changes a sample by less than this share ...
+    max_H: int  # ... or after this many steps
+    truncation: float  # 1 does not change w, 0 gives the mean image
+    label: int | str  # class of a conditional generator; by default each image gets a random class
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """A generator that draws. `module` is the network, `info` what the file says about itself."""
+    """A generator that draws images. `module` is the network, `info` the metadata of the file."""
 
     module: nn.Module
     architecture: Architecture
     info: dict[str, Any]
     device: torch.device
-    _means: dict[Any, Tensor] = field(default_factory=dict, repr=False)  # of w, by depth
+    _means: dict[Any, Tensor] = field(default_factory=dict, repr=False)  # the mean w for each depth
 
     def __call__(
         self,
@@ -64,7 +64,7 @@ class Sampler:
         **options: Unpack[Options],
     ) -> Tensor:
         """Images first, ..., first + count - 1 of a seed on the CPU, uint8 (count, R, R, 3). Image i of a seed is
-        always the same one, and the one that the pipeline draws."""
+        always the same image, also in the pipeline."""
         _require(count > 0 and batch > 0 and first >= 0, "count and batch must be positive, and first not negative")
         parts = torch.arange(first, first + count, device=self.device).split(batch)
         return torch.cat([self._drawn(seed, index, None, options) for index in parts])
@@ -72,8 +72,8 @@ class Sampler:
     def interpolate(
         self, frames: int, count: int = 1, seed: int = 0, first: int = 0, **options: Unpack[Options]
     ) -> Tensor:
-        """From each of `count` images to the next one, on the great circle between their latents, with the noise and
-        the label of the former: (count, frames, R, R, 3)."""
+        """Interpolate from each of `count` images to the next one, on the great circle between their latents, with the
+        noise and the label of the first image: (count, frames, R, R, 3)."""
         _require(frames > 1 and count > 0 and first >= 0, "an interpolation has at least 2 frames and 1 image")
         strips = []
         for place in range(first, first + count):
@@ -108,7 +108,7 @@ class Sampler:
         _require(not {"H", "tolerance"} <= depth.keys(), "give H or tolerance, not both")
 
     def _mean(self, depth: dict[str, Any]) -> Tensor:
-        """The mean w (1, dim) of the first latents of a fixed seed; StyleGAN2 has learned its own."""
+        """The mean w (1, dim) of the first latents of a fixed seed; StyleGAN2 uses its running mean from training."""
         key = tuple(sorted(depth.items()))
         if key not in self._means:
             z = latents(seed_of("mean of w"), torch.arange(MEAN_OF, device=self.device), self.architecture.dim)
@@ -130,7 +130,7 @@ def load(
     source: str | Path,  # a file, https://..., or hf://owner/name/file
     device: str | torch.device | None = None,  # by default a GPU if there is one
     trust: bool = False,  # import the classes from outside of rtm that the file names
-    classes: Mapping[str, type[nn.Module]] | None = None,  # or: these are they, by the names in the file
+    classes: Mapping[str, type[nn.Module]] | None = None,  # or use these classes, by the names in the file
 ) -> Sampler:
     path = local(source)
     if not path.is_file():
@@ -166,7 +166,7 @@ def _refuse_another_format(path: Path, info: dict[str, Any]) -> None:
 
 
 def _own(path: Path, described: Architecture, trust: bool, classes: Mapping[str, type[nn.Module]]) -> Architecture:
-    """The architecture with the classes from outside of rtm that it names, if the caller allows them."""
+    """The architecture, in which names of classes from outside of rtm are resolved, if the caller allows them."""
     given: dict[str, Any] = {"mapper": described.mapper, "decoder": described.decoder}
     for part, options in given.items():
         kind = (options or {}).get("kind")
@@ -192,7 +192,7 @@ def _built(path: Path, architecture: Architecture, numbers: int) -> nn.Module:
     try:
         with _at_most(numbers):
             return build_generator(architecture)
-    except UserError as error:  # its words are those of params/
+    except UserError as error:  # its message is about params/
         raise UserError(f"{path} does not describe a network that can be built: {error}") from None
 
 

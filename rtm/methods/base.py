@@ -1,4 +1,4 @@
-"""What a training method is: the step that the loop repeats, and the state that a save keeps."""
+"""The interface of a training method: the step that the loop repeats, and the state that a save keeps."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from rtm.models.drawing import latents
 
 @dataclass(frozen=True)
 class Setting:
-    """What a method is built from."""
+    """The arguments from which a method is built."""
 
     experiment: Experiment
     seed: int
@@ -42,7 +42,7 @@ class Method(ABC):
 
     @abstractmethod
     def step(self, step: int) -> dict[str, Tensor | float]:
-        """Update the networks once; the numbers for the log, "loss" among them."""
+        """Update the networks once. Return the numbers for the log, which include "loss"."""
 
     @abstractmethod
     def ema_decay(self, step: int) -> float: ...
@@ -51,16 +51,16 @@ class Method(ABC):
         return seed_of(self.setting.seed, purpose)
 
     def batch(self, step: int) -> Tensor:
-        """Indices of the step's images; those of the next step are read meanwhile."""
+        """Indices of the step's images. The images of the next step are read in the background."""
         given, training = self.setting, self.training
         return expecting(given.images, given.seed, step, training.batch, training.accumulate, given.device)
 
     @torch.no_grad()
     def styles(self) -> Tensor:
-        """w of the same few latents at any time (batch, dim): the log says how far a step moves them."""
+        """w (batch, dim) of a few fixed latents. The log shows how far each step moves them."""
         architecture = self.setting.experiment.architecture
-        size = architecture.dim * (2 if architecture.classes else 1)  # a mapper with labels sees them beside z
-        with torch.compiler.set_stance("force_eager"):  # one batch of another size is no reason to compile
+        size = architecture.dim * (2 if architecture.classes else 1)  # the input has z and the label's embedding
+        with torch.compiler.set_stance("force_eager"):  # do not compile for one batch of another size
             z = latents(seed_of("styles"), torch.arange(64, device=self.setting.device), size)
             return cast(Tensor, cast(nn.Module, self.generator.mapper)(z))
 
@@ -80,7 +80,7 @@ class Method(ABC):
         return distributed.mean(total)
 
     def extra(self) -> dict[str, Any]:
-        """State beside networks and optimisers: tensors and numbers."""
+        """Further state, besides networks and optimisers: tensors and numbers."""
         return {}
 
     def load_extra(self, extra: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The training methods by name, imported only when used: a change of one leaves the others' results fresh.
+"""The training methods by name. They are imported only when used, so a change of one keeps the others' results fresh.
 
 A new method needs no line here: `method.kind` in params/ names its class, a `Method` whose __init__ takes `setting`
 and options. It trains the generator that rtm.models.registry builds. A line in METHODS gives it a short name.

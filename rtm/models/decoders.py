@@ -2,7 +2,8 @@
 
 A learned constant is upsampled stage by stage. Every block, of either kind, does
     [upsample] -> [+ noise] -> AdaIN(w) -> x + branch(x)
-so that the style acts on the trunk itself. Feature maps are (batch, width, R, R), in either memory format.
+so the style acts on the trunk itself, not only on the branch. Feature maps are (batch, width, R, R), in either memory
+format.
 """
 
 import math
@@ -52,7 +53,8 @@ class ResidualBranch(nn.Module):
 
 
 class ConvNeXtBranch(nn.Module):
-    """Depthwise 7x7, LayerNorm over channels, 1x1 wide, GELU, 1x1 back; no LayerScale, which would slow the start."""
+    """Depthwise 7x7, LayerNorm over channels, 1x1 wide, GELU, 1x1 back. There is no LayerScale, because it would slow
+    the beginning of training."""
 
     def __init__(self, width: int, expansion: int) -> None:
         super().__init__()
@@ -82,7 +84,7 @@ class DecoderBlock(nn.Module):
 
     def forward(self, x: Tensor, w: Tensor, noise: Tensor | None) -> Tensor:
         if self.resize is not None:
-            x = self.resize(x)  # before upsampling, with which it commutes
+            x = self.resize(x)  # before upsampling: cheaper, with the same result
         if self.upsample > 1:
             x = F.interpolate(x, scale_factor=self.upsample, mode="nearest")
         if self.noise is not None and noise is not None:
@@ -92,7 +94,7 @@ class DecoderBlock(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A decoder of Fig. 4, given as {resolution: blocks}; images are (batch, channels, R, R), data in [-1, 1]."""
+    """A decoder of Fig. 4, given as {resolution: blocks}. Images are (batch, channels, R, R) in [-1, 1]."""
 
     def __init__(
         self,
@@ -100,22 +102,22 @@ class Decoder(nn.Module):
         block: Literal["residual", "convnext"],
         blocks: Mapping[int, int],  # how many at each resolution, e.g. {1: 1, 4: 3, 8: 6, 16: 6, 32: 6}
         width: int,  # channels
-        widths: Mapping[int, int] | None = None,  # other channels at some resolutions
-        expansion: int = 4,  # of ConvNeXt's 1x1 convolutions
-        bottleneck: float = 0.25,  # of the residual block's inner convolutions
+        widths: Mapping[int, int] | None = None,  # resolution: channels, if they differ from `width`
+        expansion: int = 4,  # factor of channels in ConvNeXt's 1x1 convolutions
+        bottleneck: float = 0.25,  # factor of channels in the residual block's inner convolutions
         noise: bool = True,  # spatial noise injection
         noise_max_resolution: int = 256,
-        noise_std: float = 0.0,  # of the initial noise weights: 0 starts without any
+        noise_std: float = 0.0,  # of the initial noise weights; 0 starts without noise
         norm_eps: float = 1e-2,  # of the instance normalisation, as in RS-IMLE
-        channels: int = 3,  # 1: grey images, whose one channel is given three times
+        channels: int = 3,  # 1: grey images; the one channel is repeated three times
     ) -> None:
         super().__init__()
-        blocks, widths = ({int(r): n for r, n in given.items()} for given in (blocks, widths or {}))  # texts in JSON
+        blocks, widths = ({int(r): n for r, n in given.items()} for given in (blocks, widths or {}))  # JSON has texts
         self.stages = sorted(blocks)
         self.noise_resolutions = [r for r in self.stages if noise and r <= noise_max_resolution]
         width_at = {r: widths.get(r, width) for r in self.stages}
         self.constant = nn.Parameter(torch.randn(1, width_at[self.stages[0]], self.stages[0], self.stages[0]))
-        self.resolutions = [r for r in self.stages for _ in range(blocks[r])]  # of each block
+        self.resolutions = [r for r in self.stages for _ in range(blocks[r])]  # the resolution of each block
         self.layers = nn.ModuleList()
         for before, now in pairwise([self.stages[0], *self.resolutions]):
             w = width_at[now]
@@ -129,8 +131,8 @@ class Decoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
 
     def forward(self, w: Tensor, noise: Sequence[Tensor] = ()) -> Tensor:
-        """Images for w (batch, dim); `noise` is empty or has a map, drawn outside of what is compiled, for each of
-        `noise_resolutions`, shared by the blocks of a stage."""
+        """Images for w (batch, dim). `noise` is empty, or has a map for each of `noise_resolutions`; the blocks of a
+        stage share a map. `noise` is an argument because drawing is not compiled."""
         maps = dict(zip(self.noise_resolutions, noise, strict=True)) if noise else {}
         x = self.constant.expand(len(w), -1, -1, -1)
         for resolution, layer in zip(self.resolutions, self.layers, strict=True):
@@ -139,7 +141,7 @@ class Decoder(nn.Module):
 
 
 def _initialise(branch: nn.Module, blocks: int) -> None:
-    """PyTorch's weights, zero biases, the last layer scaled so that the branches' variances do not pile up."""
+    """PyTorch's weights and zero biases; the last layer is scaled, so that the variance does not grow with `blocks`."""
     linear = [module for module in branch.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
     with torch.no_grad():
         for module in linear:

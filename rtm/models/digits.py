@@ -1,7 +1,7 @@
 """The feature network of the demo: a small classifier of handwritten digits, trained in seconds.
 
-Inception says little about digits. As is usual for them, a classifier gives the features of FID, precision and
-recall, the classes of the Inception Score, and the maps of the perceptual loss.
+Inception's features describe digits badly. So, as usual for digits, a classifier gives the features of FID, precision
+and recall, the classes of the Inception Score, and the maps of the perceptual loss.
 """
 
 import json
@@ -50,7 +50,7 @@ class DigitClassifier(nn.Module):
 
 
 def train_digit_classifier(images: Images, path: Path) -> None:
-    """Learn four fifths of the digits and write the weights with the accuracy on the rest."""
+    """Train on four fifths of the digits; write the weights and the accuracy on the other digits."""
     assert images.labels is not None
     order = permutation(seed_of(SEED, "split"), len(images))
     held_out, learned = order[: len(order) // 5], order[len(order) // 5 :]

@@ -54,7 +54,7 @@ def noise_of(seed: int, index: Tensor) -> Noise:
 
 
 def labels_of(seed: int, index: Tensor, classes: int) -> Tensor | None:
-    """Uniform labels."""
+    """Uniformly distributed labels of images `index`; None without classes."""
     if not classes:
         return None
     uniform = 0.5 * (1 + torch.erf(normal(seed_of(seed, "label"), index, 1)[:, 0].double() / 2**0.5))
@@ -69,7 +69,7 @@ def draw(
     index: Tensor,
     z: Tensor | None = None,  # instead of the latents of `index`
     labels: Tensor | None = None,  # instead of the labels of `index`
-    **options: float | Tensor,  # the depth of a recursive mapper, if not that of training; StyleGAN2's truncation
+    **options: float | Tensor,  # the depth of a recursive mapper (by default as in training); StyleGAN2's truncation
 ) -> Tensor:
     """Images `index` of a seed, uint8 (batch, R, R, 3)."""
     z = latents(seed, index, architecture.dim) if z is None else z
@@ -87,7 +87,7 @@ def draw_many(
 
 
 def slerp(first: Tensor, second: Tensor, t: Tensor) -> Tensor:
-    """Along the great circle, with the lengths interpolated: (len(t), dim)."""
+    """Interpolate on the great circle; the lengths are interpolated linearly: (len(t), dim)."""
     angle = torch.arccos((first @ second / (first.norm() * second.norm())).clamp(-1, 1))
     weights = torch.stack([torch.sin((1 - t) * angle), torch.sin(t * angle)], 1) / torch.sin(angle)
     return weights @ torch.stack([first, second])

@@ -1,4 +1,4 @@
-"""The generator of RS-IMLE, and of every method but StyleGAN2: a mapper and a decoder (Sec. 3.2)."""
+"""The generator of RS-IMLE, and of all methods except StyleGAN2: a mapper and a decoder (Sec. 3.2)."""
 
 from torch import Tensor, nn
 
@@ -19,11 +19,11 @@ class Generator(nn.Module):
     def forward(
         self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, **depth: float | Tensor
     ) -> Tensor:
-        """`depth` are a recursive mapper's H, or tolerance and max_H."""
+        """Images for z. `depth` has a recursive mapper's H, or its tolerance and max_H."""
         return self.decode(self.mapper(z, **depth), noise)
 
     def decode(self, w: Tensor, noise: Noise | None) -> Tensor:
-        """A decoder without `noise_resolutions` takes w alone."""
+        """Images for w. A decoder without `noise_resolutions` takes no noise."""
         wanted = getattr(self.decoder, "noise_resolutions", None)
         maps = noise([(r,) for r in wanted]) if noise and wanted else []
         images: Tensor = self.decoder(w) if wanted is None else self.decoder(w, maps)
@@ -35,9 +35,9 @@ class Generator(nn.Module):
 
 
 def build_generator(architecture: Architecture) -> Generator:
-    """Decoder before mapper: with one seed, all mappers start before the same decoder weights."""
+    """Build the decoder before the mapper: so with one seed, it starts with the same weights for all mappers."""
     assert architecture.decoder is not None
     options, given = dict(architecture.decoder), {"dim": architecture.dim}
-    own = options.pop("kind", None)  # a class from outside
+    own = options.pop("kind", None)  # a user's class
     decoder = built(own or Decoder, given | ({"resolution": architecture.resolution} if own else {}), options)
     return Generator(build_mapper(architecture.mapper, architecture.dim), decoder)

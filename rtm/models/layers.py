@@ -1,4 +1,4 @@
-"""What several networks share: the linear layer, its start, PixelNorm, and full precision under autocast."""
+"""Code that several networks share: the linear layer, its initialisation, PixelNorm, full precision under autocast."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ _TRUNCATED_STD = 0.8796256610342398  # standard deviation of N(0, 1) cut at +-2
 
 
 def full_precision(x: Tensor) -> torch.autocast:
-    """Styles, statistics, images and logits keep the precision of the weights whatever the caller's autocast."""
+    """Switch autocast off: styles, statistics, images and logits keep the precision of the weights."""
     return torch.autocast(x.device.type if x.device.type != "meta" else "cpu", enabled=False)
 
 
@@ -29,20 +29,20 @@ def relative_change(before: Tensor, after: Tensor, axes: int | tuple[int, ...]) 
 
 
 def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
-    """Normal cut at two sigma and widened again, so that its standard deviation is `std`."""
+    """Fill with normal numbers, cut at two sigma and then scaled so that the standard deviation is `std`."""
     nn.init.trunc_normal_(tensor, generator=generator)
     with torch.no_grad():
         return tensor.mul_(std / _TRUNCATED_STD)
 
 
 def compile_mapper(mapper: nn.Module) -> None:
-    """The block of a recursive mapper: the whole recursion would compile for minutes and run no faster."""
+    """Compile only the block of a recursive mapper: the whole recursion would take minutes and run no faster."""
     if isinstance(block := getattr(mapper, "block", None), nn.Module):
         compile_part(block)
 
 
 def compile_part(module: nn.Module, backend: str = "inductor") -> None:
-    """In place, for fixed shapes. All parts are versions of one code, which by default may have 8."""
+    """Compile in place, for fixed shapes. All parts are versions of the same code, and torch's default limit is 8."""
     module.compile(backend=backend, dynamic=False, recompile_limit=128)
 
 
@@ -51,10 +51,10 @@ def parameters(module: nn.Module) -> int:
 
 
 class Linear(nn.Module):
-    """W x + b whose stored weights are `1 / gain` times, and bias `1 / lr_mul` times, those in effect.
+    """W x + b, where W is `gain` times the stored weight and b is `lr_mul` times the stored bias.
 
-    Adam moves every stored parameter by about the learning rate, so lr_mul scales the steps of what is in effect.
-    The weights in effect start with a standard deviation of 1 / sqrt(fan_in).
+    Adam moves every stored parameter by about the learning rate, so lr_mul scales the steps of W and b. W starts with a
+    standard deviation of 1 / sqrt(fan_in).
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class Linear(nn.Module):
             truncated_normal_(self.weight, 1 / (lr_mul * math.sqrt(fan_in)))
 
     def equalise(self, anew: bool = True) -> None:
-        """Equalise the learning rate: weights are stored in units of their start, so that Adam's steps have the same
-        share of a weight whatever the fan-in; `anew` starts with unit normal ones, as StyleGAN2 does."""
+        """Equalise the learning rate: store weights in units of their initial deviation, so that Adam changes the same
+        share of a weight for every fan-in. With `anew`, draw new unit normal weights, as StyleGAN2 does."""
         before, self.gain = self.gain, self.lr_mul / math.sqrt(self.weight.shape[1])
         with torch.no_grad():
             self.weight.normal_().div_(self.lr_mul) if anew else self.weight.mul_(before / self.gain)

@@ -2,7 +2,7 @@
 
 z is (batch, in_dim), w is (batch, dim). Inside RTM every state is (tokens, batch, width): with the tokens first,
 mixing tokens and mixing channels are each one matrix product over contiguous memory.
-The mappers compute in the precision of their weights, also under autocast: they are small, and w is delicate.
+The mappers compute in the precision of their weights, also under autocast: they are small, and w needs the precision.
 """
 
 import math
@@ -38,10 +38,10 @@ class SwiGLU(nn.Module):
         self.down = Linear(inner, size, bias=None, lr_mul=lr_mul)
 
     def forward(self, h: Tensor) -> Tensor:
-        x = h.flatten(1) if self.axis == 0 else h.flatten(0, 1).T  # (size, rest), columns are what is mixed
-        gate, up = (x.T @ half.T for half in self.gate_up.effective().chunk(2))  # two products: both contiguous
+        x = h.flatten(1) if self.axis == 0 else h.flatten(0, 1).T  # (size, rest): each column is mixed
+        gate, up = (x.T @ half.T for half in self.gate_up.effective().chunk(2))  # two products: both are contiguous
         down = self.down.effective()
-        free = not torch.is_grad_enabled()  # nobody reads gate again, so its memory is
+        free = not torch.is_grad_enabled()  # without a graph, gate is not read again and can be overwritten
         inner = F.silu(gate, inplace=True).mul_(up) if free else F.silu(gate) * up
         mixed = torch.addmm(x, down, inner.T) if self.axis == 0 else torch.addmm(x.T, inner, down.T)
         return mixed.view(h.shape)
@@ -68,7 +68,7 @@ class Attention(nn.Module):
 
 
 def rotate(x: Tensor, base: float = 1e4) -> Tensor:
-    """Rotary position code for x (..., tokens, size), the halves of each vector as real and imaginary parts."""
+    """Rotary position code for x (..., tokens, size). The halves of each vector are real and imaginary parts."""
     tokens, half = x.shape[-2], x.shape[-1] // 2
     frequency = base ** -(torch.arange(half, device=x.device, dtype=x.dtype) / half)
     angle = torch.arange(tokens, device=x.device, dtype=x.dtype)[:, None] * frequency
@@ -120,8 +120,8 @@ class RTM(nn.Module):
         block: Literal["mixer", "attention"] = "mixer",
         layers: int = 1,  # in f; TRM has 2
         expansion: float = 4,  # of the SwiGLUs, times 2/3
-        in_dim: int | None = None,  # the size of z, where it is not dim
-        round_to: int = 8,  # inner sizes are rounded up to a multiple of it; TRM: 256
+        in_dim: int | None = None,  # the size of z, if it is not dim
+        round_to: int = 8,  # inner sizes are rounded up to a multiple of this; TRM: 256
         token_norm: Literal["channels", "tokens"] = "channels",  # RMSNorm after token mixing; TRM's mixer: tokens
         learnable_init: bool = False,  # train Z_H^init and Z_L^init
         init_per_token: bool = False,  # an initial state for each token instead of one for all
@@ -157,11 +157,11 @@ class RTM(nn.Module):
         self.project = Linear(self.in_dim, tokens * width, lr_mul=lr_mul)
         self.block = Block([layer() for _ in range(layers)])
         self.readout = Linear(tokens * width, dim, lr_mul=lr_mul)
-        if lr_mul != 1:  # the regime of StyleGAN2, whose own mapper is equalised
+        if lr_mul != 1:  # equalise as StyleGAN2 does in its own mapper
             for name, part in self.named_modules():
                 if isinstance(part, Linear):
                     part.equalise(anew=False)
-                    if name.endswith((".down", ".out")):  # all applications together add what one would
+                    if name.endswith((".down", ".out")):  # so that all applications together add as much as one
                         part.gain /= math.sqrt(H * (L + 1))
         shape = (tokens, 1, width) if init_per_token else (width,)
         generator = torch.Generator().manual_seed(_STATE_SEED)
@@ -176,7 +176,7 @@ class RTM(nn.Module):
     def forward(
         self, z: Tensor, H: int | Tensor | None = None, tolerance: float | None = None, max_H: int | None = None
     ) -> Tensor:
-        """w (batch, dim) from z (batch, in_dim), by H steps if given instead of those trained with; H (batch,) are the
+        """w (batch, dim) from z (batch, in_dim), by H steps, by default as in training. A tensor H (batch,) gives the
         steps of each sample. With a tolerance see `settle`."""
         with full_precision(z):
             if tolerance is not None or isinstance(H, Tensor):
@@ -187,15 +187,15 @@ class RTM(nn.Module):
             return self.read(Z_H)
 
     def residual(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """w, and of each sample mean (Z_H(H + 1) - Z_H(H))^2 (batch,): how far it is from a fixed point."""
+        """w, and for each sample its distance from a fixed point: mean (Z_H(H + 1) - Z_H(H))^2 (batch,)."""
         with full_precision(z):
             Z_H, Z_L, Z_0 = self._refined(z, self.H)
             return self.read(Z_H), (self._refine(Z_H, Z_L, Z_0, 1)[0] - Z_H).square().mean((0, 2))
 
     @torch.no_grad()
     def settle(self, z: Tensor, tolerance: float, max_H: int | Tensor) -> tuple[Tensor, Tensor]:
-        """w and the steps of each sample: until one changes its Z_H by less than the share `tolerance`, but at most
-        max_H. Who is done leaves the batch."""
+        """w and the number of steps of each sample. A sample stops when a step changes its Z_H by less than the share
+        `tolerance`, or after max_H steps. Finished samples leave the batch."""
         limit = torch.as_tensor(max_H, device=z.device).expand(len(z))
         _require_positive(max_H=int(limit.min()))
         Z_H, Z_L, Z_0 = self._started(z)
@@ -235,7 +235,7 @@ class RTM(nn.Module):
         """Z_H, Z_L and Z_0 after the steps, the last of which keep a graph."""
         Z_H, Z_L, Z_0 = self._started(z)
         last = min(self.gradient_steps, steps)
-        with torch.no_grad():  # detaching after every non-final step (line 9) is keeping no graph of it
+        with torch.no_grad():  # without a graph, no step needs the detach of line 9
             Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, steps - last)
         return *self._refine(Z_H, Z_L, Z_0, last), Z_0
 
@@ -258,9 +258,9 @@ class MLPMapper(nn.Module):
         dim: int,  # d, the size of w and of every layer
         layers: int,  # 8 in RS-IMLE; 2, 16 and 32 in the depth ablation
         lr_mul: float = 1.0,  # multiplier of the learning rate
-        in_dim: int | None = None,  # the size of z, where it is not dim
-        init: Literal["torch", "he"] = "torch",  # of RS-IMLE's layers: nn.Linear's own, or He's for LeakyReLU
-        slope: float = 0.2,  # of LeakyReLU below zero
+        in_dim: int | None = None,  # the size of z, if it is not dim
+        init: Literal["torch", "he"] = "torch",  # for lr_mul = 1: nn.Linear's own initialisation, or He's for LeakyReLU
+        slope: float = 0.2,  # slope of LeakyReLU below zero
     ) -> None:
         super().__init__()
         _require_positive(dim=dim, layers=layers, lr_mul=lr_mul)

@@ -1,4 +1,4 @@
-"""The mappers and generators by name, imported only when used: a change of one leaves the others' results fresh.
+"""The mappers and generators by name. They are imported only when used, so a change of one keeps other results fresh.
 
 A new mapper needs no line here: `kind` in params/ names its class. The class takes `dim` (the size of w), `in_dim`
 (the size of its input) and options; an object of it turns (batch, in_dim) into (batch, dim). The same for a decoder:
@@ -20,7 +20,7 @@ GENERATORS = {
     "stylegan2": "rtm.models.stylegan2.generator:build_generator",
 }
 
-# a choice in params/ and the definition that it does not use: a change of that definition leaves its results fresh
+# a choice in params/ and the definition that it does not use, so that a change of the definition keeps results fresh
 UNUSED = {
     ("mapper", "mixer"): "rtm.models.mappers:Attention",
     ("decoder", "residual"): "rtm.models.decoders:ConvNeXtBranch",
@@ -29,7 +29,7 @@ UNUSED = {
 
 
 def unused(architecture: Architecture) -> tuple[str, ...]:
-    """What a generator's code mentions and its parameters do not select."""
+    """The definitions that a generator's code names but its parameters do not use."""
     chosen = {"mapper": architecture.mapper, "decoder": architecture.decoder or {}}
     blocks = ((part, options.get("block")) for part, options in chosen.items())
     return tuple(UNUSED[block] for block in blocks if block in UNUSED)

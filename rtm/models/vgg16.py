@@ -1,4 +1,4 @@
-"""VGG16 as torchvision has it: the network of the perceptual loss, and of precision and recall as RS-IMLE measures."""
+"""torchvision's VGG16: the network of the perceptual loss, and of RS-IMLE's precision and recall."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from rtm.data.weights import load_network
 
 
 def load_vgg16(path: Path) -> VGG:
-    """The network with its weights, frozen; its classifier is empty where the file holds the convolutions only."""
+    """The frozen network with its weights. If the file has only the convolutions, the classifier is empty."""
     tensors = load_network(path)
-    with torch.device("meta"):  # a random start would take longer than all the rest
+    with torch.device("meta"):  # random initial weights would take longer than everything else
         network = vgg16(weights=None)
     if not any(name.startswith("classifier.") for name in tensors):
         network.classifier = nn.Sequential()

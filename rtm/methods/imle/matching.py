@@ -1,6 +1,6 @@
 """A round of RS-IMLE's matching (Sec. 3.1): features of a pool, rejection near the data, the nearest survivors.
 
-Latent j of pool r has the number r * m + j. Each process looks at its share of a pool, chunk by chunk.
+Latent j of pool r has the number r * m + j. Each process handles its share of a pool, chunk by chunk.
 """
 
 import math
@@ -25,9 +25,9 @@ from rtm.methods.imle.perceptual import Embedding
 @dataclass(frozen=True)
 class Round:
     nearest: Tensor  # (n): for each image the number of its nearest latent that was not rejected ...
-    distances: Tensor  # (n): ... and how far it is
-    matched: Tensor  # (n): how far that latent's sample is from the image nearest to it ...
-    prior: Tensor  # (m): ... and the same of every sample of the pool
+    distances: Tensor  # (n): ... and the distance to this latent's sample
+    matched: Tensor  # (n): the distance of this latent's sample to the sample's own nearest image
+    prior: Tensor  # (m): for every sample of the pool, the distance to its nearest image
     rejected: float  # share of the pool
 
 
@@ -39,7 +39,8 @@ class Matching:
         self.m = math.ceil(pool / imle.chunk) * imle.chunk
 
     def round(self, number: int, decode: Callable[[int], Tensor]) -> Round:
-        """Match every image to pool `number`; decode(i) gives the images of the chunk that begins with latent i."""
+        """Match every image to a sample of pool `number`. decode(i) gives the images of the chunk that begins with
+        latent i."""
         chunk, first, turns = self.imle.chunk, number * self.m, slice(distributed.rank(), None, distributed.world())
         starts = range(first, first + self.m, chunk)[turns]
         match = StreamingMatch(self.data_features, self.epsilon)
@@ -47,14 +48,15 @@ class Matching:
             match.update(self.embedding(decode(start)), start)
         observed = torch.zeros(self.m // chunk, chunk, device=self.device)
         observed[turns] = match.observed.view(len(starts), chunk)
-        prior = torch.stack(distributed.gather(observed)).amax(0).flatten().cpu()  # one process saw each sample
+        # exactly one process has seen each sample; the others have 0 in its place
+        prior = torch.stack(distributed.gather(observed)).amax(0).flatten().cpu()
         rejected = torch.stack(distributed.gather(torch.tensor([match.rejected], device=self.device))).sum()
         found, distances = _merged(match)
         return Round(found, distances, prior[found - first], prior, int(rejected) / self.m)
 
     @cached_property
     def epsilon(self) -> float:
-        """The rejection radius: `imle.epsilon` times the median distance of an image to the one nearest to it."""
+        """The rejection radius: `imle.epsilon` times the median distance of an image to its nearest other image."""
         if not self.imle.epsilon:
             return 0.0
         distances, _ = nearest(self.data_features, self.data_features, 2)
@@ -64,7 +66,7 @@ class Matching:
     def data_features(self) -> Tensor:
         """phi of every image (n, d_phi); the processes take the chunks in turn."""
         step, turns = self.imle.chunk, distributed.world()
-        starts = range(0, self.n, step)[distributed.rank() :: turns] or [0]  # one without a chunk learns d_phi
+        starts = range(0, self.n, step)[distributed.rank() :: turns] or [0]  # without a chunk, to know d_phi
         parts = [
             self.embedding(self.images.batch(torch.arange(at, min(at + step, self.n)), self.device))
             for at in track(starts, "features of the data", len(starts))
@@ -75,10 +77,10 @@ class Matching:
 
 
 def _merged(match: StreamingMatch) -> tuple[Tensor, Tensor]:
-    """Each image's nearest survivor over all processes; the lower index where two are equally near."""
+    """Each image's nearest survivor over all processes. If two are equally near, the lower index wins."""
     index, squared = torch.stack(distributed.gather(match.index)), torch.stack(distributed.gather(match.squared))
     if bool((index < 0).all()):
-        match.result()  # raises: everything was rejected, in all processes
+        match.result()  # raises an error, because all processes rejected everything
     order = torch.argsort(index, dim=0)
     best = torch.gather(squared, 0, order).argmin(0, keepdim=True)
     chosen = torch.gather(order, 0, best)

@@ -1,7 +1,7 @@
 """RS-IMLE (Sec. 3.1): draw a pool, reject, match every image to a latent, train on the pairs, draw again.
 
-Latent j of pool r is number r * m + j of one endless sequence that depends on the seed alone, so what a round found is
-remembered as one integer for each image.
+Latent j of pool r is number r * m + j of one endless sequence that depends only on the seed. So one integer for each
+image stores the result of a round.
 """
 
 from functools import cached_property
@@ -47,7 +47,7 @@ class ImleMethod(Method):
         self.age = torch.zeros(self.n, dtype=torch.int64)  # epochs since it was matched
         self.thresholds = torch.full((self.n,), self.imle.adaptive.initial if self.imle.adaptive else 0.0)
         self.z, self.latent = torch.empty(0), self.matched  # (n, dim), (n): the matched latents, on the device
-        self.numbers: dict[str, Tensor | float] = {}  # of the last round
+        self.numbers: dict[str, Tensor | float] = {}  # numbers of the last round, for the log
 
     def step(self, step: int) -> dict[str, Tensor | float]:
         """One step of Adam on the loss of Eq. 1 over this step's pairs."""
@@ -78,7 +78,7 @@ class ImleMethod(Method):
         return kind(self.generator.parameters(), self.training.lr, self.training.betas, weight_decay=decay, fused=True)
 
     def _set_lr(self, step: int) -> None:
-        """Linear warm-up, then a factor every so many epochs."""
+        """Linear warm-up, then multiplication by `decay` every `decay_epochs` epochs."""
         lr = self.training.lr * min(1.0, (step + 1) / max(1, self.training.warmup))
         if self.training.decay_epochs is not None:
             epoch = step * self.training.batch // self.n
@@ -87,7 +87,7 @@ class ImleMethod(Method):
             group["lr"] = lr
 
     def _losses(self, index: Tensor) -> Tensor:
-        """LPIPS + 0.1 MSE between each image and what its latent gives (Eq. 1)."""
+        """LPIPS + 0.1 MSE between each image and the image of its latent (Eq. 1)."""
         real, here = self.setting.images.batch(index, self.setting.device), sent(index, self.setting.device)
         noise = noise_of(self.seed("pool"), self.latent[here])
         fake, moved = self._generated(self.z[here], noise, self.imle.fixed_point > 0)
@@ -101,14 +101,14 @@ class ImleMethod(Method):
 
     @cached_property
     def targets(self) -> list[Tensor] | None:
-        """The maps of all images, which every epoch would compute again; None where they need too much memory."""
+        """The maps of all images, so that epochs need not compute them again; None if they need too much memory."""
         pieces = torch.arange(self.n).split(self.imle.chunk)
         return maps_of_all(
             (self._maps(self.setting.images.batch(each, self.setting.device)) for each in pieces), self.n
         )
 
     def _start_epoch(self, epoch: int) -> None:
-        """Match anew what is due: everything every `refresh` epochs or, with AdaIMLE's thresholds, what is learned."""
+        """Match the due images again: every `refresh` epochs or, with AdaIMLE's thresholds, when they are learned."""
         self.age += 1
         due = torch.ones(self.n, dtype=torch.bool) if self.rounds == 0 else self.age >= self.imle.refresh
         adaptive = self.imle.adaptive
@@ -118,13 +118,14 @@ class ImleMethod(Method):
             self.thresholds[due] = (1 - adaptive.change) * losses[due]
         if due.any():
             self._match(due)
-            first = self.rounds == 1 and self.imle.stagger  # from then on a part of the images is due in each epoch
+            # if staggered, spread the ages after the first round, so that a part of the images is due in each epoch
+            first = self.rounds == 1 and self.imle.stagger
             self.age[due] = torch.arange(self.n) % self.imle.refresh if first else 0
         self.epoch = epoch
 
     @torch.no_grad()
     def _all_losses(self) -> Tensor:
-        """Of every image with its present latent; each process does its share."""
+        """The loss of every image with its present latent; each process computes its share."""
         losses = torch.zeros(self.n, device=self.setting.device)
         for part in distributed.share(torch.arange(self.n)).split(self.imle.chunk):
             losses[part] = self._losses(part)
@@ -141,7 +142,7 @@ class ImleMethod(Method):
             "rounds": self.rounds,
             "epsilon": self.matching.epsilon,
             "rejected": found.rejected,
-            "matched_gap": gap(found.matched[due], found.prior),  # 0: trained on what is seen at test time
+            "matched_gap": gap(found.matched[due], found.prior),  # 0: training sees the same distribution as test time
             "match_mean": float(found.distances[due].mean()),
             "match_max": float(found.distances[due].max()),
             "distinct_matches": len(self.matched.unique()) / self.n,
@@ -150,13 +151,14 @@ class ImleMethod(Method):
             self.numbers["due"] = float(due.float().mean())
 
     def _decode(self, first: int) -> Tensor:
-        """A chunk of the pool as images."""
+        """The images of the chunk of the pool that begins with latent `first`."""
         index = torch.arange(first, first + self.imle.chunk, device=self.setting.device)
         z = latents(self.seed("pool"), index, self.setting.experiment.recipe.dim)
         return self._generated(z, noise_of(self.seed("pool"), index))[0]
 
     def _generated(self, z: Tensor, noise: Noise, residual: bool = False) -> tuple[Tensor, Tensor | float]:
-        """Images in float32, by a decoder in the recipe's precision; how far each state is from a fixed point."""
+        """Images in float32, from a decoder in the recipe's precision. Also, with `residual`, the distance of each
+        state from a fixed point."""
         reduced = self.training.precision == "bfloat16"
         with torch.autocast(self.setting.device.type, torch.bfloat16, enabled=reduced):
             if residual:
@@ -166,8 +168,8 @@ class ImleMethod(Method):
         return images.float(), 0.0
 
     def _place_latents(self) -> None:
-        """The latent of each image, moved a little so that none is learned by heart."""
+        """Set the latent of each image, moved a little by noise so that the network does not memorise it."""
         self.latent, dim = self.matched.to(self.setting.device), self.setting.experiment.recipe.dim
         matching = self.latent // self.m * self.n + torch.arange(self.n, device=self.setting.device)
-        moved = normal(self.seed("perturb"), matching, dim)  # another one for each round and image
+        moved = normal(self.seed("perturb"), matching, dim)  # different for each round and image
         self.z = latents(self.seed("pool"), self.latent, dim) + self.imle.perturb * moved

@@ -19,7 +19,7 @@ from rtm.config.experiments import Own
 from rtm.core.randomness import normal, seed_of
 from rtm.models.digits import load_digits_classifier
 
-KEPT = 4 * 2**30  # bytes at most: LPIPS has 0.5 MB an image at 32 px, 32 MB at 256 px
+KEPT = 4 * 2**30  # most bytes of maps that are kept; LPIPS has 0.5 MB for an image of 32 px, 32 MB at 256 px
 
 
 class LPIPS(nn.Module):
@@ -57,8 +57,8 @@ class DigitMaps(nn.Module):
 
 
 def load_maps(space: str | Own, weights: Path | None) -> nn.Module:
-    """The frozen network of a recipe's `perceptual`: one of ours with its weights file, or a class from outside, which
-    turns images (batch, 3, R, R) in [-1, 1] into maps (batch, channels, h, w)."""
+    """The frozen network of a recipe's `perceptual`: one of rtm's networks with its weights file, or a user's class,
+    which turns images (batch, 3, R, R) in [-1, 1] into maps (batch, channels, h, w)."""
     if not isinstance(space, str):
         return cast(nn.Module, built(space.kind, {}, space.options())).eval().requires_grad_(False)
     assert weights is not None
@@ -74,7 +74,7 @@ def _lpips(weights: Path) -> LPIPS:
     features = load_vgg16(weights).features
     for layer in features:
         if isinstance(layer, nn.ReLU):
-            layer.inplace = False  # the maps are kept
+            layer.inplace = False  # because the maps before the layer are kept
     heads = torch.load(str(files(lpips) / "weights/v0.1/vgg.pth"), map_location="cpu", weights_only=True)
     return LPIPS(features, [heads[f"lin{layer}.model.1.weight"] for layer in range(5)])
 

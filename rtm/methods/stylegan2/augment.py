@@ -1,10 +1,10 @@
 """The `bgc` augmentations of StyleGAN2-ADA (pixel blitting, geometry, colour) and the adaptation of their strength.
 
 Karras et al., "Training Generative Adversarial Networks with Limited Data", 2020, App. B ("ADA" below).
-Every transformation happens to a sample with probability p. Its random numbers depend on the seed and the sample's
-index alone, so they are the same for any number of processes. Matrices of places lead from the output to the input:
-(x, y, 1) in pixels from the centre of the image, inverses of the paper's steps multiplied in the paper's order. As in
-the paper, one matrix leads all the way back to the original: what a shift uncovers is not mirrored a second time.
+Every transformation happens to a sample with probability p. Its random numbers depend only on the seed and the sample's
+index, so they are the same for any number of processes. Matrices map places in the output to places in the input,
+(x, y, 1) in pixels from the centre of the image: inverses of the paper's steps, multiplied in the paper's order. As in
+the paper, one matrix combines all steps, so areas that a shift uncovers are not mirrored a second time.
 """
 
 import math
@@ -33,26 +33,27 @@ SYM6 = (
     0.0017677118642428036,
     -0.007800708325034148,
 )
-CENTRE = 5  # the tap nearest to the centroid of SYM6 (5.1): a pixel's place in its own footprint
+CENTRE = 5  # the tap nearest to the centroid of SYM6 (5.1); the filter is centred at this tap
 MARGIN = len(SYM6) // 4  # pixels on each side that the filter reaches
 BLIT, GEOMETRY, COLOUR = 3, 5, 5  # transformations in each group ...
 BLIT_DRAWS, GEOMETRY_DRAWS, COLOUR_DRAWS = 4, 6, 5  # ... and the numbers they draw
 
 
 def adapt(p: float, sign_mean: float, reals_seen: int, target: float = 0.6, kimg: float = 500) -> float:
-    """The strength p after `reals_seen` images whose mean sign(D(real)) was `sign_mean` (r_t of ADA Sec. 3.1): one
-    step up or down, at a speed that takes p from 0 to 1 in `kimg` thousand images."""
+    """The new strength p after `reals_seen` images whose mean sign(D(real)) was `sign_mean` (r_t of ADA Sec. 3.1).
+
+    p makes one step up or down; at this speed it needs `kimg` thousand images to go from 0 to 1."""
     direction = (sign_mean > target) - (sign_mean < target)
     return min(max(p + direction * reals_seen / (kimg * 1000), 0.0), 1.0)
 
 
 def uniform(x: Tensor) -> Tensor:
-    """Standard normal numbers as uniform ones in (0, 1)."""
+    """Map standard normal numbers to uniform numbers in (0, 1)."""
     return cast(Tensor, torch.special.ndtr(x.double()).float().clamp(max=1 - 2**-24))
 
 
 def matrix(rows: list[list[Tensor | float]], like: Tensor) -> Tensor:
-    """Matrices (batch, n, n) of entries that are numbers or (batch,)."""
+    """Matrices (batch, n, n) from entries that are numbers or tensors (batch,)."""
     entries = [e if isinstance(e, Tensor) else torch.full_like(like, e) for row in rows for e in row]
     return torch.stack(entries, dim=1).view(len(like), len(rows), -1)
 
@@ -111,8 +112,8 @@ def colours(on: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def look(images: Tensor, places: Tensor, along: Tensor, size: int, mode: str, beyond: str) -> Tensor:
-    """The images at `places` @ (x, y, 1) for all x, y of `along`. `size` is that of the image in pixels, however finely
-    `images` samples it; `beyond` is what lies around it."""
+    """The images, sampled at `places` @ (x, y, 1) for all x, y of `along`. `size` is the size of the image in pixels;
+    `images` may have a finer grid. `beyond` is the padding mode."""
     y, x = torch.meshgrid(along, along, indexing="ij")
     points = torch.stack([x, y, torch.ones_like(x)], dim=-1) @ places[:, None, :2].mT
     grid = (points * (2 / (size - 1))).to(images.dtype)  # (batch, n, n, 2), -1 and 1 at the outermost pixels
@@ -122,8 +123,8 @@ def look(images: Tensor, places: Tensor, along: Tensor, size: int, mode: str, be
 class Augment(nn.Module):
     """forward(images, p, seed, index): augmented images (batch, 3, size, size), twice differentiable in the images.
 
-    `index` is on the CPU, where the few random numbers become matrices: how far an image must be padded depends on
-    them, and to ask a GPU would mean to wait for it."""
+    `index` is on the CPU, where the few random numbers become matrices. The padding of the images depends on these
+    matrices; on a GPU, the CPU would have to wait for them."""
 
     wavelet: Tensor
 
@@ -146,7 +147,7 @@ class Augment(nn.Module):
 
     @staticmethod
     def _geometry_chances(p: float | Tensor) -> Tensor:
-        """p, but for the two rotations such that at least one of them happens with probability p."""
+        """The probabilities: p, but smaller for the two rotations, so that with probability p at least one happens."""
         p = torch.as_tensor(p, dtype=torch.float32)
         turn = 1 - (1 - p).sqrt()
         return torch.stack([p, turn, p, turn, p])
@@ -160,10 +161,11 @@ class Augment(nn.Module):
         return _where(sent(changed, images.device), copied, images)
 
     def warp(self, images: Tensor, places: Tensor) -> Tensor:
-        """Resampling at twice the resolution, between the wavelet filter and its mirror image (ADA App. B.2). The
-        image is first padded with its reflection, as far as the places reach and a reflection goes. The finer image
-        has a sample at each pixel and one between neighbours; what is looked up of it reaches as far over the edges
-        as the second filter does."""
+        """Resampling at twice the resolution, between the wavelet filter and its mirror image (ADA App. B.2).
+
+        First the image is padded with its reflection, as far as the places need it and a reflection can reach. The
+        finer image has a sample at each pixel and one sample between neighbours. The looked-up area extends beyond the
+        edges by the reach of the second filter."""
         size, half = images.shape[-1], (images.shape[-1] - 1) / 2
         reach = (half + MARGIN) * places[:, :2, :2].abs().sum(2) + places[:, :2, 2].abs()
         margin = min(math.ceil(float(reach.max()) - half) + MARGIN + 1, size - 1)
@@ -187,5 +189,5 @@ class Augment(nn.Module):
 
 
 def _where(changed: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Samples that nothing happened to keep their exact bits."""
+    """The new samples where `changed`, else the old ones, with exactly the same bits."""
     return torch.where(changed[:, None, None, None], new, old)

@@ -24,7 +24,8 @@ def r1_penalty(real_logits: Tensor, reals: Tensor) -> Tensor:
 
 
 def path_lengths(images: Tensor, ws: Tensor, y: Tensor) -> Tensor:
-    """|J_w^T y| of SG2 Eq. 4, y standard normal of the images' shape; squares are averaged over the layers' w."""
+    """|J_w^T y| of SG2 Eq. 4, where y is standard normal with the images' shape. Squares are averaged over the layers'
+    w."""
     height, width = images.shape[2:]
     projection = (images * y).sum() / (height * width) ** 0.5
     (gradient,) = torch.autograd.grad(projection, ws, create_graph=True)  # (batch, num_ws, dim)
@@ -32,21 +33,21 @@ def path_lengths(images: Tensor, ws: Tensor, y: Tensor) -> Tensor:
 
 
 def path_penalty(lengths: Tensor, target: Tensor) -> Tensor:
-    """E (length - a)^2, a being the running mean `target` (SG2 Eq. 4)."""
+    """E (length - a)^2, where a is the running mean `target` (SG2 Eq. 4)."""
     return (lengths - target).square().mean()
 
 
 def path_target(target: Tensor, mean_length: Tensor, decay: float = 0.99) -> Tensor:
-    """The running mean a, moved towards the mean length of this step; the gradient goes through it, as in StyleGAN2's
-    own code."""
+    """The running mean a, moved towards the mean length of this step. As in StyleGAN2's own code, the gradient goes
+    through it."""
     return target.lerp(mean_length, 1 - decay)
 
 
 def lazy_adam(
-    params: Iterable[Tensor] | Iterable[dict[str, Any]],  # groups may bring an lr of their own
+    params: Iterable[Tensor] | Iterable[dict[str, Any]],  # groups may have their own lr
     lr: float,
     betas: tuple[float, float],
-    interval: int,  # a regulariser's own step comes every so many steps
+    interval: int,  # the regulariser has its own update after this many steps
 ) -> torch.optim.Adam:
     """Adam that moves as far in interval + 1 updates as it would in interval (SG2 App. B, lazy regularisation)."""
     share = interval / (interval + 1)
@@ -58,7 +59,7 @@ def lazy_adam(
 
 
 def ema_decay(
-    batch: int,  # images a step over all processes
+    batch: int,  # images in a step, over all processes
     images: int,  # seen so far
     half_life: float,  # in images
     rampup: float | None = None,  # the half-life is at most this share of the images seen

@@ -1,8 +1,8 @@
 """Adversarial training with any mapper (Sec. 4.3): StyleGAN2, and StyleGAN2-ADA where the recipe has `ada`.
 
-A step is, in this order: an update of the generator; every few steps one for its path lengths; an update of the
-discriminator; every few steps one for R1. Image i of step s has the number s * batch + i: all its random numbers are
-functions of the seed, their purpose and that number, whatever the number of processes.
+A step has these updates, in this order: the generator; every few steps its path lengths; the discriminator; every few
+steps R1. Image i of step s has the number s * batch + i. All its random numbers are functions of the seed, their
+purpose and this number, so they do not depend on the number of processes.
 """
 
 from collections.abc import Callable
@@ -58,10 +58,10 @@ class StyleGAN2Method(Method):
             self.generator.compile_parts()
             compile_part(self.discriminator)
         self.p = 0.0  # strength of the augmentations
-        self.signs = torch.zeros(2, device=setting.device)  # sum of sign(D(real)) and reals since p was adapted
+        self.signs = torch.zeros(2, device=setting.device)  # since p was adapted: sum of sign(D(real)), reals
         self.path_mean = torch.zeros((), device=setting.device)
-        self.mean_length = self.path_mean  # of the paths of a whole batch
-        self.w_seen: list[Tensor] = []  # of the parts of a batch
+        self.mean_length = self.path_mean  # mean path length of a whole batch
+        self.w_seen: list[Tensor] = []  # w of each part of a batch
         self.numbers: dict[str, Tensor | float] = {"p": self.p} if self.gan.ada else {}  # the last ones, for the log
 
     def step(self, step: int) -> dict[str, Tensor | float]:
@@ -92,7 +92,7 @@ class StyleGAN2Method(Method):
         self.numbers = extra["numbers"]
 
     def _update(self, name: str, loss_of: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
-        """One step of a network, the other one frozen; loss_of gives the mean over a part of the batch."""
+        """Update one network while the other is frozen; loss_of gives the mean over a part of the batch."""
         for other, network in self.networks.items():
             network.requires_grad_(other == name)
         return self.descend(name, lambda part, n: loss_of(part) * (len(part) / n), batch)
@@ -105,7 +105,8 @@ class StyleGAN2Method(Method):
             return losses.generator_loss(self._judged(images, labels, "generator", number))
 
     def _update_paths(self, number: Tensor) -> None:
-        """The penalty of a part needs the mean length of all of them, so parts are gone through twice."""
+        """Update the generator by its path lengths. The penalty of a part needs the mean length of all parts, so every
+        part is computed twice."""
         parts = distributed.share(number).chunk(self.training.accumulate)
         if len(parts) > 1:
             lengths = torch.cat([self._path_lengths(part).detach() for part in parts])
@@ -118,12 +119,12 @@ class StyleGAN2Method(Method):
         mean = lengths.mean()
         if self.training.accumulate == 1:
             self.mean_length = distributed.mean(mean.detach())
-        mean = mean + self.mean_length - mean.detach()  # of all parts, with the gradient of this one's
+        mean = mean + self.mean_length - mean.detach()  # the value of all parts, the gradient of this part
         target = losses.path_target(self.path_mean, mean)
         return losses.path_penalty(lengths, target) * self.gan.path_length * self.gan.path_every
 
     def _path_lengths(self, number: Tensor) -> Tensor:
-        """Second derivatives need float32, and the compiler has none."""
+        """Path lengths, in float32 and uncompiled: torch.compile has no second derivatives, and they need precision."""
         number = sent(number, self.setting.device)
         ws, _, noise = self._styles("path", number)
         with torch.compiler.set_stance("force_eager"):
@@ -143,7 +144,7 @@ class StyleGAN2Method(Method):
         return losses.discriminator_loss(real_logits, fake_logits)
 
     def _r1_loss(self, pairs: Tensor) -> Tensor:
-        """In float32 and uncompiled, as `_path_lengths`; the gradient goes through the augmentations."""
+        """R1, in float32 and uncompiled like `_path_lengths`. The gradient goes through the augmentations."""
         _, reals, labels = self._reals(pairs)
         reals.requires_grad_()
         with torch.compiler.set_stance("force_eager"):
@@ -159,7 +160,7 @@ class StyleGAN2Method(Method):
         self.signs.zero_()
 
     def _count(self, real_logits: Tensor) -> None:
-        """Every process keeps the sums of all of them, so that the state of one is the state of all."""
+        """Add the signs of all processes to the sums. Every process keeps the same sums, so all have the same state."""
         signs = real_logits.detach().sign()
         share = distributed.world() * distributed.mean(signs.sum())
         self.signs += torch.stack([share, torch.full_like(share, len(signs) * distributed.world())])
@@ -170,7 +171,7 @@ class StyleGAN2Method(Method):
         return torch.autocast(self.setting.device.type, torch.bfloat16)
 
     def _styles(self, purpose: str, number: Tensor) -> tuple[Tensor, Tensor | None, Noise]:
-        """ws of fresh latents with their labels and noise, some of them mixed with others."""
+        """ws of new latents (some of them mixed with the w of other latents), their labels and their noise."""
         seed, dim = self.seed(purpose), self.setting.experiment.recipe.dim
         labels = labels_of(seed, number, self.classes)
         w = self.generator.mapping.map(latents(seed, number, dim), labels)
@@ -183,7 +184,7 @@ class StyleGAN2Method(Method):
         return self.generator.mapping.styles(w, (w2, crossover)), labels, noise_of(seed, number)
 
     def _reals(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Numbers of the step's images, the dataset's images that they are, and their labels."""
+        """The numbers of the step's images, the real images and their labels."""
         device = self.setting.device
         number, index = sent(pairs[:, 0], device), pairs[:, 1]
         images = self.setting.images.batch(index, device)

@@ -20,9 +20,9 @@ from rtm.models.stylegan2.mapping import StyleMapping
 
 
 class ModulatedConv(nn.Module):
-    """Convolution whose input channels are scaled by a style (SG2 Eq. 1) and, demodulated, whose output
-    channels are brought back to unit variance (SG2 Eq. 3). Scaling the activations on both sides of one
-    shared convolution equals a convolution with weights of each sample's own."""
+    """Convolution whose input channels are scaled by a style (SG2 Eq. 1). With demodulation, the output channels are
+    scaled back to unit variance (SG2 Eq. 3). All samples share one convolution, with scaled activations before and
+    after it; the result equals a convolution with different weights for each sample."""
 
     blur: Tensor
 
@@ -124,8 +124,8 @@ class Synthesis(nn.Module):
         )
 
     def forward(self, ws: Tensor, noise: Noise | None = None) -> Tensor:
-        """`noise` gives the maps of all layers, so that the caller can make them functions of the sample; without it
-        no noise is added."""
+        """Images for ws. `noise` gives the maps of all layers, so the caller can make them functions of the sample.
+        Without `noise`, no noise is added."""
         styles = list(ws.unbind(1))
         stages = cast(list[Stage], list(self.stages))
         wanted = [(stage.resolution, layer) for stage in stages for layer in range(len(stage.layers))]
@@ -159,7 +159,7 @@ class StyleGenerator(nn.Module):
         z: Tensor,
         labels: Tensor | None = None,
         noise: Noise | None = None,
-        truncation: float = 1.0,  # psi: 1 leaves w as it is, 0 gives the mean image
+        truncation: float = 1.0,  # psi: 1 does not change w, 0 gives the mean image
         mixing: tuple[Tensor, Tensor] | None = None,  # (z2, crossover), see `StyleMapping.styles`
         **depth: float | Tensor,  # of a recursive mapper: H, or tolerance and max_H
     ) -> Tensor:
@@ -168,14 +168,14 @@ class StyleGenerator(nn.Module):
         return cast(Tensor, self.synthesis(mapping.truncate(ws, truncation), noise))
 
     def compile_parts(self) -> None:
-        """What is left out gains nothing."""
+        """Compile only the parts that become faster by it."""
         compile_mapper(self.mapper)
         for stage in self.synthesis.stages:
             compile_part(stage)
 
 
 def build_generator(architecture: Architecture) -> StyleGenerator:
-    """Synthesis before mapper: with one seed, all mappers start beside the same synthesis weights."""
+    """Build the synthesis before the mapper: so with one seed, it starts with the same weights for all mappers."""
     dim, classes = architecture.dim, architecture.classes
     assert architecture.stylegan2 is not None
     synthesis = Synthesis(dim, architecture.resolution, **architecture.stylegan2)

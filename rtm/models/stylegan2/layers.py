@@ -1,4 +1,4 @@
-"""What the generator and the discriminator share: sizes, the activation, FIR resampling, equalised convolutions."""
+"""Parts of both generator and discriminator: sizes, the activation, FIR resampling, equalised convolutions."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rtm.core.errors import UserError
 
 BLUR = (1.0, 3.0, 3.0, 1.0)  # the low-pass filter of StyleGAN2 (App. B there)
-REDUCED_STAGES = 4  # only this many of the highest resolutions follow an autocast to bfloat16
+REDUCED_STAGES = 4  # under autocast, only this many of the highest resolutions use bfloat16
 
 
 def channels(resolution: int, base: int, largest: int) -> int:
@@ -31,7 +31,7 @@ def lrelu(x: Tensor, gain: float = math.sqrt(2)) -> Tensor:
 
 
 def fir(taps: Sequence[float], gain: float = 1.0) -> Tensor:
-    """The separable two-dimensional filter of `taps`, of sum gain^2: `gain` makes up for inserted zeros."""
+    """The separable two-dimensional filter of `taps`. Its sum is gain^2, to compensate for inserted zeros."""
     line = torch.tensor(taps, dtype=torch.float64)
     line = line * gain / line.sum()
     return torch.outer(line, line).float()
@@ -48,7 +48,7 @@ def upfirdn(x: Tensor, kernel: Tensor, up: int = 1, down: int = 1, pad: tuple[in
 
 
 class EqualConv(nn.Module):
-    """Square convolution with an equalised learning rate; `down` halves the resolution behind a blur."""
+    """Square convolution with an equalised learning rate; `down` blurs and halves the resolution."""
 
     blur: Tensor
 
@@ -63,6 +63,6 @@ class EqualConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.down:
             return F.conv2d(x, self.weight * self.gain, self.bias, padding=self.size // 2)
-        if self.size == 1:  # blurring at the kept pixels alone
+        if self.size == 1:  # blur only at the pixels that are kept
             return F.conv2d(upfirdn(x, self.blur, down=2, pad=(1, 1)), self.weight * self.gain, self.bias)
         return F.conv2d(upfirdn(x, self.blur, pad=(2, 2)), self.weight * self.gain, self.bias, stride=2)

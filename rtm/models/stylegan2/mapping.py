@@ -1,4 +1,4 @@
-"""What StyleGAN2 puts around a mapper: labels, the running mean of w, one style for each layer, truncation."""
+"""StyleGAN2's code around a mapper: labels, the running mean of w, one style for each layer, truncation."""
 
 import math
 from typing import Any, cast
@@ -27,10 +27,10 @@ class LabelEmbedding(nn.Module):
 
 
 class StyleMapping(nn.Module):
-    """Any mapper in a StyleGAN: ours, or one of others by `G.mapping = StyleMapping.rtm(...)` (docs/foreign.md).
+    """Any mapper in a StyleGAN: in ours, or in another one by `G.mapping = StyleMapping.rtm(...)` (docs/foreign.md).
 
-    It takes StyleGAN's call, (z, c, truncation_psi, ...) -> ws (batch, num_ws, dim). With labels the mapper sees
-    PixelNorm(z) beside PixelNorm(embedding of c): build it with in_dim = z_dim + dim then.
+    It is called like StyleGAN's mapping: (z, c, truncation_psi, ...) -> ws (batch, num_ws, dim). With labels, the
+    mapper's input is PixelNorm(z) beside PixelNorm(embedding of c), so build it with in_dim = z_dim + dim.
     """
 
     w_avg: Tensor  # the running mean of w, which truncation needs
@@ -41,8 +41,8 @@ class StyleMapping(nn.Module):
         num_ws: int,  # layers that take a style
         c_dim: int = 0,  # classes; 0: unconditional
         w_avg_beta: float = 0.998,  # decay of the running mean
-        dim: int | None = None,  # of w, where the mapper has no attribute of this name
-        ignore_labels: bool = False,  # labels that an unconditional mapping is called with; otherwise they are refused
+        dim: int | None = None,  # the size of w, if the mapper has no attribute `dim`
+        ignore_labels: bool = False,  # whether an unconditional mapping ignores labels; otherwise they are an error
     ) -> None:
         super().__init__()
         self.ignore_labels = ignore_labels
@@ -57,8 +57,8 @@ class StyleMapping(nn.Module):
     def rtm(
         cls, z_dim: int, c_dim: int, w_dim: int, num_ws: int, ignore_labels: bool = False, **options: Any
     ) -> "StyleMapping":
-        """RTM by the arguments of a StyleGAN's own mapping network; all of such a generator is trained at one rate, and
-        with this multiplier a step moves w as far as with its 2-layer MLP. `options` are those of `RTM`."""
+        """RTM with the arguments of a StyleGAN's own mapping network. Such a generator is trained at one learning rate.
+        With the default `lr_mul`, a step moves w as far as with StyleGAN's 2-layer MLP. `options` go to `RTM`."""
         given = {"tokens": None, "width": 128, "H": 16, "L": 1, "lr_mul": 0.004, **options}
         mapper = imported("rtm.models.mappers:RTM")(w_dim, in_dim=z_dim + (w_dim if c_dim else 0), **given)
         return cls(mapper, num_ws, c_dim, ignore_labels=ignore_labels)
@@ -68,17 +68,17 @@ class StyleMapping(nn.Module):
         z: Tensor,  # (batch, z_dim)
         c: Tensor | None = None,  # labels, see `LabelEmbedding`
         truncation_psi: float = 1.0,  # 1 keeps w, 0 is the mean style
-        truncation_cutoff: int | None = None,  # truncate only so many of the first layers
+        truncation_cutoff: int | None = None,  # truncate only this many of the first layers
         update_emas: bool = True,  # the running mean moves in training mode only
         skip_w_avg_update: bool = False,
     ) -> Tensor:
         w = self.map(z, c)
         if self.training and update_emas and not skip_w_avg_update:
             self.track(w.detach())
-        return self.truncate(self.styles(w), truncation_psi, truncation_cutoff).contiguous()  # others write into it
+        return self.truncate(self.styles(w), truncation_psi, truncation_cutoff).contiguous()  # users may write into it
 
     def map(self, z: Tensor, c: Tensor | None = None, **depth: float | Tensor) -> Tensor:
-        """z to w; `depth` are a recursive mapper's H, or tolerance and max_H."""
+        """z to w. `depth` has a recursive mapper's H, or its tolerance and max_H."""
         with full_precision(z):
             return cast(Tensor, self.mapper(self.conditioned(z, c), **depth))
 
