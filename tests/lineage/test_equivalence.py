@@ -1,9 +1,13 @@
 """Code that was accepted as the same: by definition, in any order, and no more than that."""
 
 import itertools
+from pathlib import Path
 
 import pytest
+from support.small_jobs import check_alone, job, make
 
+from rtm.core.errors import UserError
+from rtm.lineage import equivalence
 from rtm.lineage.definitions import Graph
 from rtm.lineage.equivalence import Comparison, Line, aligned, smallest
 from rtm.lineage.fingerprint import Code
@@ -146,3 +150,10 @@ def test_redundant_lines_are_left_out() -> None:
     pairs = [(a, b) for a, b in compared.pairs if a != b]
     assert len(pairs) == 3
     assert names(smallest([compared.line(pair, {}) for pair in pairs], [compared])) == ["rtm.c:leaf"]
+
+
+def test_a_line_that_is_none_is_named(package: Path) -> None:
+    make(job("train"))
+    equivalence.FILE.write_text("{}\n")
+    with pytest.raises(UserError, match=r"Line 1 of lineage/equivalences\.jsonl is not a valid acceptance"):
+        check_alone(job("train"))

@@ -2,13 +2,16 @@
 
 import ast
 import random
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from support.changed_code import Variants, written
+from support.small_jobs import CODE, ENTRY, forget, root
 
 from rtm.config.loading import PARAMS
 from rtm.lineage import content
-from rtm.lineage.fingerprint import LEFT_OUT, PACKAGE, Code, Key
+from rtm.lineage.fingerprint import LEFT_OUT, PACKAGE, Code, Key, present
 from rtm.lineage.job import Job, Stage
 from rtm.pipeline.graph import every_job
 
@@ -270,10 +273,6 @@ def rename_locals(function: ast.FunctionDef) -> int:
 # small packages
 
 
-def root(sources: Sources, *entries: str) -> str:
-    return Code({"rtm": "", **{f"rtm.{name}": text for name, text in sources.items()}}).root(entries or ("rtm.a:f",))
-
-
 def test_definitions_of_one_name_that_swap_modules() -> None:
     user = "from rtm.b import g\nfrom rtm.c import g as h\ndef f(x):\n    return g(x) - h(x)\n"
     one, other = "def g(x):\n    return x\n", "def g(x):\n    return 2 * x\n"
@@ -292,83 +291,6 @@ def test_a_definition_moves_to_another_module() -> None:
     assert root(apart) == root(
         {**apart, "a": "from rtm import c\ndef f():\n    return c.g()\n", "c": "from rtm.b import g"}
     )
-
-
-CYCLE = (
-    "def f(n):\n    return g(n) + h(n)\ndef g(n):\n    return n and {0}(n - 1)\ndef h(n):\n    return n or {1}(n - 1)\n"
-)
-
-
-def test_definitions_that_use_each_other() -> None:
-    """The names of a cycle do not matter, what it does does."""
-    ways = {root({"a": CYCLE.format(one, other)}) for one in "fgh" for other in "fgh"}
-    assert len(ways) == 9
-    renamed = CYCLE.format("q", "g").replace("h(n", "q(n")
-    assert root({"a": renamed}) == root({"a": CYCLE.format("h", "g")})
-    even = "def f(n):\n    return not n or g(n - 1)\ndef g(n):\n    return not n or f(n - 1)\n"
-    split = {
-        "a": "from rtm.b import g\n" + even.split("def g")[0],
-        "b": "from rtm.a import f\ndef g" + even.split("def g")[1],
-    }
-    assert root({"a": even}) == root(split)
-    assert root({"a": even}) != root({"a": even.replace("f(n - 1)", "f(n - 2)")})
-    chain = "def f(n):\n    return {0}(n)\ndef g(n):\n    return {1}(n)\ndef h(n):\n    return {2}(n)\nX = 1\n"
-    assert root({"a": chain.format("g", "h", "f")}) != root({"a": chain.format("g", "h", "X")})
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("def f():\n    x = 1\n    return x", "def f():\n    y: int = 1\n    return y"),
-        ("def f(s):\n    return [x for x in s]", "def f(s):\n    return [y for y in s]"),
-        ("def f():\n    x = 1\n    return lambda: x", "def f():\n    y = 1\n    return lambda: y"),
-        ("def f():\n    g = 1\n    return g\ndef g(): pass", "def f():\n    x = 1\n    return x"),
-        ("import numpy as np\ndef f():\n    return np.ones(1)", "import numpy\ndef f():\n    return numpy.ones(1)"),
-        ("from math import pi\ndef f():\n    return pi", "def f():\n    import math\n    return math.pi"),
-        ("def f():\n    try: pass\n    except E as e: e()", "def f():\n    try: pass\n    except E as x: x()"),
-        ("X: int = 1\ndef f():\n    return X", "Y = 1\ndef f():\n    return Y"),
-        ("from rtm.core.errors import E\ndef f(): return E", "from rtm.core import errors\ndef f(): return errors.E"),
-        ("class C:\n    def m(self): C\ndef f(): return C", "class D:\n    def m(self): D\ndef f(): return D"),
-    ],
-)  # fmt: skip
-def test_the_same(before: str, after: str) -> None:
-    others = {"core.errors": "class E: pass"}
-    assert root({"a": before, **others}) == root({"a": after, **others})
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("def f(x):\n    return x", "def f(y):\n    return y"),  # may be passed by name
-        ("def f(s):\n    a, b = s\n    return a - b", "def f(s):\n    a, b = s\n    return b - a"),
-        ("g = 2\ndef f():\n    return g", "g = 2\ndef f():\n    g = g\n    return g"),
-        ("def f():\n    x = 1\n    return locals()", "def f():\n    y = 1\n    return locals()"),
-        ("def f():\n    x = 1\n    return eval('x')", "def f():\n    y = 1\n    return eval('x')"),
-        ("def f():\n    class C:\n        x = 1\n    return C", "def f():\n    class C:\n        y = 1\n    return C"),
-        ("X = 1\ndef f():\n    global X\n    X = 2", "X = 1\ndef f():\n    X = 2"),
-        (
-            "def f():\n    x = 1\n    def g():\n        nonlocal x\n        x = 2\n    g()\n    return x",
-            "def f():\n    x = 1\n    def g():\n        x = 2\n    g()\n    return x",
-        ),
-        ("x = 1\nclass C:\n    x = x\ndef f(): return C", "x = 2\nclass C:\n    x = x\ndef f(): return C"),
-        ("x = 1\ndef f(s): return [x for x in s] + x", "x = 2\ndef f(s): return [x for x in s] + x"),
-        ("x = 1\ndef f(s): return [x for y in x]", "x = 1\ndef f(s): return [y for y in x]"),
-        ("from math import pi as x\ndef f(): return x", "from math import tau as x\ndef f(): return x"),
-        ("def f(a):\n    return a.x", "def f(a):\n    return a.y"),
-        ("def f(a):\n    return a(x=1)", "def f(a):\n    return a(y=1)"),
-        ("def f(): return max", "def max(): pass\ndef f(): return max"),
-        ("X, Y = 1, 2\ndef f(): return X", "X, Y = 1, 2\ndef f(): return Y"),
-        ("def f(x): return lambda y: x", "def f(x): return lambda y: y"),
-        ("def f(x):\n    match x:\n        case [a, b]: a()", "def f(x):\n    match x:\n        case [a, b]: b()"),
-        ("def f(c):\n    if c: from math import pi as x\n    else: from math import tau as x\n    return x",
-         "def f(c):\n    if c: from math import tau as x\n    else: from math import pi as x\n    return x"),
-        ("class f(NamedTuple):\n    x: int", "class f(NamedTuple):\n    x: str"),
-        ("from rtm.core.errors import E\ndef f(): return E", "from rtm.core.errors import F\ndef f(): return F"),
-    ],
-)  # fmt: skip
-def test_not_the_same(before: str, after: str) -> None:
-    others = {"errors": "class E: pass\nclass F: pass"}
-    assert root({"a": before, **others}) != root({"a": after, **others})
 
 
 def test_a_module_as_a_value_counts_whole() -> None:
@@ -440,3 +362,59 @@ def test_a_new_mapper_leaves_everything_fresh(code: Code) -> None:
     registry = code.sources["rtm.models.registry"].replace("MAPPERS = {", line)
     changed = Code({**code.sources, module: new, "rtm.models.registry": registry}, code.files)
     assert "ResidualMLP" in registry and not stale(code, changed)
+
+
+# a package on disk
+
+
+def meant(package: Path, name: str, edit: Callable[[str], str]) -> bool:
+    """Whether an edit of a module changes what it means to the entry."""
+    before = present().root((ENTRY,))
+    path = package / f"{name}.py"
+    path.write_text(edit(path.read_text()))
+    forget()
+    return present().root((ENTRY,)) != before
+
+
+def replace(old: str, new: str) -> Callable[[str], str]:
+    return lambda text: text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "counts"),
+    [
+        ("second", replace("LIMIT = 3", "# a comment\nLIMIT  =  (3)"), False),
+        ("second", replace("def used():", 'def used() -> "int":\n    """A docstring."""'), False),
+        ("second", replace("return 1", "return 5"), False),  # nothing reaches it
+        ("second", lambda text: text + "\n\ndef another():\n    return used()\n", False),
+        ("second", replace("LIMIT = 3", "LIMIT = 4"), True),
+        ("second", replace("return LIMIT", "return -LIMIT"), True),
+        ("third", replace("return 2", "return 2.0"), True),
+        ("third", lambda text: text + "\n\nall.cache = {}\n", True),  # runs on import
+        ("first", replace("from rtm import third", "from rtm import errors, third"), False),
+        ("first", replace("def main():", "def main():\n    from rtm.second import unused\n    unused()"), True),
+        ("errors", replace("return 1", "return 2"), False),
+    ],
+)
+def test_what_changes_the_code(package: Path, name: str, edit: Callable[[str], str], counts: bool) -> None:
+    assert meant(package, name, edit) is counts
+
+
+def test_a_decorator_of_ours_makes_a_definition_count(package: Path) -> None:
+    registry = (
+        "KNOWN = {}\n\n\ndef register(f):\n    KNOWN[f.__name__] = f\n\n\n@register\ndef plugin():\n    return 1\n"
+    )
+    (package / "second.py").write_text(registry + CODE["second"])
+    forget()
+    assert meant(package, "second", replace("def plugin():\n    return 1", "def plugin():\n    return 2"))
+
+
+def test_folders_count_by_their_bytes(package: Path) -> None:
+    (package / "templates").mkdir()
+    (package / "templates/a.tex").write_text("a")
+    forget()
+    before = present().root(("rtm/templates",))
+    assert present().reached(("rtm/templates",)) == ["rtm/templates/a.tex"]
+    (package / "templates/a.tex").write_text("b")
+    forget()
+    assert present().root(("rtm/templates",)) != before

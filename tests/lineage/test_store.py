@@ -2,61 +2,21 @@
 
 import json
 import os
-import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.workspace import git
+from support.small_jobs import digest_of, shelf, train, training
 
-from rtm.core.errors import UserError
-from rtm.core.files import digest, write_text
-from rtm.lineage import collect, fingerprint, remote
+from rtm.core.files import write_text
 from rtm.lineage import store as module
 from rtm.lineage.fingerprint import present
 from rtm.lineage.job import Job, Stage, Subject
 from rtm.lineage.receipts import Ledger, State
-from rtm.lineage.store import Entry, Shelf, Store, address, kept, place, served
+from rtm.lineage.store import Entry, address, kept, place, served
 from rtm.pipeline.graph import LIGHT
 
-CURVE = "step,loss\n"
-
-
-@pytest.fixture(autouse=True)
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A small package in place of rtm/, in a DVC repository whose remote is a folder."""
-    folder = tmp_path / "here"
-    write_text(folder / "rtm/first.py", "def main():\n    return 1\n")
-    write_text(folder / ".dvc/config", "[core]\n    remote = far\n['remote \"far\"']\n    url = ../../far\n")
-    monkeypatch.setattr(fingerprint, "PACKAGE", folder / "rtm")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv(module.SWITCH, raising=False)
-    monkeypatch.chdir(folder)
-    subprocess.run(["git", "init", "-q", "-b", "main"], check=True)
-    present.cache_clear()
-    yield folder
-    present.cache_clear()
-
-
-def training(name: str = "x", root: str = "", **params: Any) -> Job:
-    outputs = (Path(f"{root}checkpoints/{name}/seed0.safetensors"), Path(f"{root}results/{name}/training/seed0.csv"))
-    made = (Subject(experiment=name, seed=0), params, ("rtm.first:main",), (), outputs, LIGHT)
-    return Job("paper", root, Stage.TRAIN, *made, volatile=outputs[1:])
-
-
-def train(job: Job, text: str = "weights") -> None:
-    with kept(job):
-        write_text(job.outputs[0], text)
-        write_text(job.outputs[1], CURVE)
-
-
-def shelf() -> Shelf:
-    found = module.shelf_here()
-    assert found is not None
-    return found
-
+pytestmark = pytest.mark.usefixtures("repository")
 
 # addresses
 
@@ -177,11 +137,6 @@ def test_damaged_objects_and_entries_are_not_used(capsys: pytest.CaptureFixture[
     assert shelf().entries() == []
 
 
-def digest_of(text: str) -> str:
-    write_text(Path("text"), text)
-    return digest(Path("text"), "md5")
-
-
 def test_an_entry_cannot_name_files_elsewhere() -> None:
     train(training())
     (entry,) = shelf().entries()
@@ -204,73 +159,3 @@ def test_large_files_share_their_space_and_small_ones_do_not(tmp_path: Path) -> 
     before = large.read_bytes()
     write_text(large, "what a job writes next")
     assert (tmp_path / "cache/large").read_bytes() == before
-
-
-# the remote
-
-
-def push(job: Job) -> None:
-    opened, (entry,) = Store(Ledger()), shelf().entries()
-    for md5 in entry.md5s:
-        assert opened.remote.put(shelf().object(md5), f"{remote.OBJECTS}/{md5[:2]}/{md5[2:]}")
-    assert opened.remote.put(shelf().code / f"{entry.code}.json", f"{remote.CODE}/{entry.code}.json")
-    assert opened.remote.put(shelf().index / entry.file, f"{remote.INDEX}/{entry.file}")
-    assert not opened.remote.put(shelf().index / entry.file, f"{remote.INDEX}/{entry.file}")
-
-
-def test_a_remote_brings_back_what_is_right_alone(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train(training())
-    push(training())
-    for folder in ("checkpoints", "results", "lineage", ".dvc/cache"):
-        subprocess.run(["rm", "-rf", folder], check=True)
-    assert served(training("y")) and Path("checkpoints/y/seed0.safetensors").read_text() == "weights"
-    for folder in ("checkpoints", "results", "lineage", ".dvc/cache"):
-        subprocess.run(["rm", "-rf", folder], check=True)
-    md5 = digest_of("weights")
-    damaged = repository.parent / "far/files/md5" / md5[:2] / md5[2:]
-    damaged.chmod(0o644)
-    damaged.write_text("thgiew!")
-    assert not served(training("y")) and "is damaged" in capsys.readouterr().err
-
-
-def test_a_remote_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    import threading
-
-    never = threading.Event()
-    monkeypatch.setattr(remote, "PATIENCE", 0.05)
-    asked = remote.Remote()
-    monkeypatch.setattr(asked, "_list", never.wait)
-    assert asked.files == [] and asked.text("entry") is None and asked.graph("0" * 16) is None
-    never.set()
-    assert capsys.readouterr().err.count("The DVC remote is not asked for results: TimeoutError") == 1
-
-
-# what nothing needs
-
-
-def commit(message: str) -> None:
-    git("add", "-A", "lineage")
-    git("commit", "-q", "-m", message)
-
-
-def test_what_a_branch_or_dvc_needs_stays() -> None:
-    for lr in (1, 2, 3):
-        train(training(lr=lr), f"weights {lr}")
-        if lr == 1:
-            commit("first")
-            subprocess.run(["git", "tag", "kept"], check=True)
-    write_text(Path("dvc.lock"), f"md5: {digest_of('weights 2')}\nmd5: {digest_of(CURVE)}\n")
-    subprocess.run(["git", "checkout", "-q", "--", "lineage"], check=True)
-    (unneeded,) = collect.unneeded(shelf(), shelf().entries())
-    assert unneeded.receipt["parts"]["params"] == {"lr": 3}
-    freed = collect.remove(shelf(), [unneeded])
-    assert freed == len("weights 3")  # the curve is that of the others too
-    left = {entry.receipt["parts"]["params"]["lr"] for entry in shelf().entries() if shelf().holds_all(entry)}
-    assert left == {1, 2}
-
-
-def test_without_git_nothing_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    train(training())
-    monkeypatch.setenv("GIT_DIR", "/nowhere")
-    with pytest.raises(UserError, match="nothing is removed"):
-        collect.unneeded(shelf(), shelf().entries())
