@@ -1,8 +1,6 @@
 """`rtm.load` gives the pipeline's images from a file alone, and refuses what it cannot use in one sentence."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -218,68 +216,3 @@ def test_a_class_from_outside_is_never_imported_silently(
     trusted = rtm.load(tmp_path / "w.safetensors", "cpu", trust=True)
     assert capsys.readouterr().out == "imported\n"
     assert torch.equal(given(2), expected) and torch.equal(trusted(2), expected)
-
-
-# addresses
-
-
-class Answer(BaseHTTPRequestHandler):
-    content, claimed, asked = b"", 0, 0
-
-    def do_GET(self) -> None:
-        type(self).asked += 1
-        if self.path.startswith("/absent"):
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(self.claimed))
-        self.end_headers()
-        self.wfile.write(self.content)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def test_a_checkpoint_by_address_is_downloaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    network = checkpoints.write(tmp_path / "w.safetensors", IMLE)
-    expected = draw(network, smoke_workspace.experiment(IMLE).architecture, 0, torch.arange(1))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    Answer.content = (tmp_path / "w.safetensors").read_bytes()
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            address = f"http://127.0.0.1:{server.server_port}"
-            Answer.claimed = len(Answer.content) + 5
-            with pytest.raises(UserError, match=r"cannot be fetched \(it ended after .* bytes\); correct it"):
-                rtm.load(f"{address}/w.safetensors")
-            Answer.claimed, before = len(Answer.content), Answer.asked
-            for _ in range(2):
-                assert torch.equal(rtm.load(f"{address}/w.safetensors", "cpu")(), expected)
-            assert Answer.asked == before + 1
-            with pytest.raises(UserError, match=r"cannot be fetched \(HTTP Error 404"):
-                rtm.load(f"{address}/absent")
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def test_an_address_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    huggingface_hub = pytest.importorskip("huggingface_hub")
-    checkpoints.write(tmp_path / "w.safetensors", IMLE)
-    asked = []
-
-    def hf_hub_download(repo_id: str, filename: str, *, revision: str | None = None) -> str:
-        asked.append((repo_id, filename, revision))
-        if filename == "absent":
-            raise FileNotFoundError("404: no such file\nwith a long story")
-        return str(tmp_path / "w.safetensors")
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
-    rtm.load("hf://owner/name/folder/w.safetensors", "cpu")
-    rtm.load("hf://owner/name@v1/w.safetensors", "cpu")
-    with pytest.raises(UserError, match=r"hf://owner/name/absent cannot be fetched \(404: no such file\); correct it"):
-        rtm.load("hf://owner/name/absent")
-    assert asked[:2] == [("owner/name", "folder/w.safetensors", None), ("owner/name", "w.safetensors", "v1")]
-    with pytest.raises(UserError, match="write hf://owner/name/file or hf://owner/name@revision/file"):
-        rtm.load("hf://owner")

@@ -52,12 +52,14 @@ def test_samples_are_the_images_of_their_seed_in_any_batch(tmp_path: Path, name:
     evaluation = chosen.recipe.evaluation.model_copy(update={"samples": 20, "batch": 7})
     chosen = replace(chosen, recipe=chosen.recipe.model_copy(update={"evaluation": evaluation}))
     network = checkpoints.write(tmp_path / "w.safetensors", chosen)
-    cpu = torch.device("cpu")
+    cpu, seen = torch.device("cpu"), list[bytes]()
     for seed in (0, 1):
         write_samples(chosen, tmp_path / "w.safetensors", tmp_path / f"seed{seed}", seed)
         samples = np.load(tmp_path / f"seed{seed}/native.npy").astype(int)
         expected = draw_many(network, chosen.architecture, evaluation_seed(seed), 20, 20, cpu).astype(int)
         assert np.abs(samples - expected).max() <= 1 < np.abs(samples - expected[::-1]).max()
+        seen.append(samples.tobytes())
+    assert seen[0] != seen[1]
 
 
 @pytest.mark.parametrize("name", [MLP, GAN])
