@@ -5,11 +5,12 @@ import pytest
 import scipy.linalg
 import torch
 from numpy.typing import NDArray
+from support.intervals import images
 from torch_fidelity.metric_fid import fid_features_to_statistics, fid_statistics_to_metric
 
 from rtm.core.errors import UserError
 from rtm.metrics import fid, frechet_distance
-from rtm.metrics.fid import Statistics
+from rtm.metrics.fid import Statistics, frechet_floor
 
 Array = NDArray[np.floating]
 
@@ -123,3 +124,15 @@ def test_mistakes_are_named(rng: np.random.Generator) -> None:
         frechet_distance(a, a[:1])
     with pytest.raises(UserError, match="NaN"):
         frechet_distance(a, np.full_like(a, np.nan))
+
+
+def test_the_floor_is_what_real_images_score_against_others() -> None:
+    """Images as good as real ones score about this; fewer images score more."""
+    random = np.random.default_rng(6)
+    real = images(random, 1000, 16)
+    fresh = frechet_distance(real, images(random, 100, 16))
+    floor, sizes = frechet_floor(Statistics.of(real), 100)
+    assert sizes == (100, 900) and floor == pytest.approx(fresh, rel=0.3)
+    halves, sizes = frechet_floor(Statistics.of(real[:101]), 100)
+    assert sizes == (50, 51) and halves > 2 * floor
+    assert frechet_floor(Statistics.of(real), 100)[0] == floor

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from support.intervals import Found, images, right
 
-from rtm.metrics.fid import Statistics, frechet_distance, frechet_floor
+from rtm.metrics.fid import Statistics, frechet_distance
 from rtm.metrics.inception_score import inception_score, inception_score_error
 from rtm.metrics.kid import Kernel, kernel_distance
 from rtm.metrics.prdc import membership
@@ -85,15 +85,3 @@ def test_an_exact_interval_is_that_of_scipy() -> None:
     for hits, count in ((0, 9), (3, 9), (9, 9), (480, 1000)):
         expected = binomtest(hits, count).proportion_ci(0.95, "exact")
         assert exact_share(hits / count, count) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-
-def test_the_floor_is_what_real_images_score_against_others() -> None:
-    """Images as good as real ones score about this; fewer images score more."""
-    random = np.random.default_rng(6)
-    real = images(random, 1000, 16)
-    fresh = frechet_distance(real, images(random, 100, 16))
-    floor, sizes = frechet_floor(Statistics.of(real), 100)
-    assert sizes == (100, 900) and floor == pytest.approx(fresh, rel=0.3)
-    halves, sizes = frechet_floor(Statistics.of(real[:101]), 100)
-    assert sizes == (50, 51) and halves > 2 * floor
-    assert frechet_floor(Statistics.of(real), 100)[0] == floor

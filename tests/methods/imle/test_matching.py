@@ -1,4 +1,4 @@
-"""The features of the data are the same however many processes compute them."""
+"""Matching: the features of the data, however many processes compute them, and the gap of two samples."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from support import smoke_workspace
 from torch import Tensor
 
 from rtm.core import distributed
+from rtm.methods.imle.matching import gap
 from rtm.methods.imle.method import ImleMethod
 
 
@@ -39,3 +40,8 @@ def test_processes_share_the_data_features(
     monkeypatch.setattr(distributed, "gather", lambda _: shares)
     assert torch.equal(features_of(0), alone)
     assert all(share.shape[0] <= -(-48 // (chunk * processes)) for share in shares)
+
+
+def test_the_gap_of_equal_and_of_disjoint_samples() -> None:
+    few, many = torch.tensor([0.0, 1.0, 1.0, 3.0]), torch.tensor([0.0, 1.0, 1.0, 3.0]).repeat(5)
+    assert gap(few, many) == 0 and gap(few, many + 4) == 1

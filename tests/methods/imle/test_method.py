@@ -1,7 +1,6 @@
-"""RS-IMLE: the perceptual space is LPIPS, and a round matches, rejects and remembers as the paper says."""
+"""RS-IMLE: a round matches, rejects and remembers as the paper says."""
 
 import math
-import warnings
 from copy import deepcopy
 from itertools import chain
 from pathlib import Path
@@ -17,9 +16,7 @@ from rtm.config.experiments import Adaptive
 from rtm.core.errors import UserError
 from rtm.core.pixels import to_unit
 from rtm.methods.imle import perceptual
-from rtm.methods.imle.matching import gap
 from rtm.methods.imle.method import ImleMethod
-from rtm.methods.imle.perceptual import LPIPS, Embedding, distance, maps_of_all
 from rtm.models.drawing import latents
 from rtm.models.mappers import RTM
 
@@ -29,44 +26,6 @@ def method(folder: Path, name: str = "shells_imle_rtm", **imle: object) -> ImleM
     assert chosen.recipe.imle is not None
     recipe = chosen.recipe.model_copy(update={"imle": chosen.recipe.imle.model_copy(update=imle)})
     return ImleMethod(smoke_workspace.setting(folder, Experiment(**{**vars(chosen), "recipe": recipe})))
-
-
-@pytest.fixture(scope="module")
-def vgg_lpips() -> tuple[LPIPS, torch.nn.Module]:
-    """Ours and the package's, with the same random VGG16 and the package's own heads."""
-    import lpips
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package still calls torchvision's old arguments
-        theirs = lpips.LPIPS(net="vgg", pnet_rand=True, verbose=False).eval()
-    layers = [layer for part in range(1, 6) for layer in getattr(theirs.net, f"slice{part}")]
-    heads = [getattr(theirs, f"lin{layer}").model[1].weight.detach() for layer in range(5)]
-    return LPIPS(torch.nn.Sequential(*layers), heads), theirs
-
-
-def test_the_perceptual_term_is_lpips(vgg_lpips: tuple[LPIPS, torch.nn.Module]) -> None:
-    ours, theirs = vgg_lpips
-    x, y = torch.rand(2, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0)) * 2 - 1
-    with torch.no_grad():
-        torch.testing.assert_close(distance(ours(x), ours(y)), theirs(x, y).flatten(), rtol=1e-4, atol=1e-6)
-
-
-def test_matching_features_are_unit_vectors_of_the_asked_size(vgg_lpips: tuple[LPIPS, torch.nn.Module]) -> None:
-    images = torch.rand(4, 3, 32, 32) * 2 - 1
-    phi = Embedding(vgg_lpips[0], 32, 50, 0, torch.device("cpu"))
-    features = phi(images)
-    assert features.shape == (4, 50)
-    torch.testing.assert_close(features.norm(dim=1), torch.ones(4))
-    assert torch.equal(features, Embedding(vgg_lpips[0], 32, 50, 0, torch.device("cpu"))(images))
-    assert not torch.allclose(features, Embedding(vgg_lpips[0], 32, 50, 1, torch.device("cpu"))(images))
-
-
-def test_kept_maps_are_those_of_any_batch(vgg_lpips: tuple[LPIPS, torch.nn.Module]) -> None:
-    images, order = torch.rand(7, 3, 32, 32) * 2 - 1, torch.tensor([5, 0, 6])
-    with torch.no_grad():
-        kept = maps_of_all((vgg_lpips[0](part) for part in images.split(3)), 7)
-        assert kept is not None
-        torch.testing.assert_close([each[order] for each in kept], vgg_lpips[0](images[order]), rtol=1e-4, atol=1e-6)
 
 
 def test_a_training_with_kept_maps_is_the_same_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,11 +91,6 @@ def test_the_gap_is_that_of_matched_samples_and_the_pool(tmp_path: Path) -> None
     expected = ks_2samp(observed[imle.matched], observed)
     assert imle.numbers["matched_gap"] == pytest.approx(expected.statistic, abs=1e-6)
     assert 0 < imle.numbers["rejected"] < 1
-
-
-def test_the_gap_of_equal_and_of_disjoint_samples() -> None:
-    few, many = torch.tensor([0.0, 1.0, 1.0, 3.0]), torch.tensor([0.0, 1.0, 1.0, 3.0]).repeat(5)
-    assert gap(few, many) == 0 and gap(few, many + 4) == 1
 
 
 def test_all_mappers_start_before_the_same_decoder(tmp_path: Path) -> None:

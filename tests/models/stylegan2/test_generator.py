@@ -1,18 +1,17 @@
 """The generator of StyleGAN2: each fast or clever form against a slow and obvious one, on tiny networks."""
 
-import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from support.small_gan import DIM, small_discriminator, small_generator
-from torch import Tensor, nn
+from torch import Tensor
 
 from rtm.core.errors import UserError
 from rtm.methods.stylegan2.losses import generator_loss
-from rtm.models.layers import parameters, pixel_norm
+from rtm.models.layers import parameters
 from rtm.models.mappers import RTM, MLPMapper
 from rtm.models.stylegan2.discriminator import Discriminator
 from rtm.models.stylegan2.generator import ModulatedConv, StyleGenerator, Synthesis
@@ -74,23 +73,6 @@ def test_generator_and_discriminator_take_any_mapper_and_labels(classes: int, re
     else:
         with pytest.raises(UserError, match="would ignore its labels; build it with c_dim"):
             generator(z, torch.tensor([0, 1, 2, 0]))
-
-
-def test_conditional_input_is_normalised_z_beside_normalised_embedding() -> None:
-    seen: list[Tensor] = []
-
-    class Spy(nn.Module):
-        def forward(self, z: Tensor) -> Tensor:
-            seen.append(z)
-            return z[:, :DIM]
-
-    generator = StyleGenerator(Spy(), Synthesis(DIM, 4, 32, 4), classes=3)
-    z = 5 * torch.randn(2, DIM)
-    generator.mapping.map(z, torch.tensor([2, 1]))
-    layer = cast(Any, generator.mapping.embedding).linear
-    embedded = layer.weight[:, [2, 1]].T / math.sqrt(3) + layer.bias
-    torch.testing.assert_close(seen[0], torch.cat([pixel_norm(z), pixel_norm(embedded)], 1))
-    torch.testing.assert_close(seen[0].square().view(2, 2, DIM).mean(2), torch.ones(2, 2))
 
 
 def test_mixing_changes_the_style_from_the_crossover_on() -> None:

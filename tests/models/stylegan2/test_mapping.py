@@ -1,16 +1,19 @@
-"""Our mappers in a StyleGAN-like generator of somebody else: labels, truncation and the running mean of w."""
+"""The mapping, also in a StyleGAN-like generator of somebody else: labels, truncation, the running mean of w."""
 
 import copy
-from typing import Any
+import math
+from typing import Any, cast
 
 import pytest
 import torch
 import torch.nn.functional as F
+from support.small_gan import DIM
 from torch import Tensor, nn
 
 from rtm import RTM, MLPMapper
 from rtm.core.errors import UserError
-from rtm.models.layers import parameters, relative_change
+from rtm.models.layers import parameters, pixel_norm, relative_change
+from rtm.models.stylegan2.generator import StyleGenerator, Synthesis
 from rtm.models.stylegan2.mapping import StyleMapping
 
 
@@ -168,3 +171,20 @@ def test_recipe_for_rs_imle() -> None:
     mapping_network = Returned(RTM(32, None, 8, 4, 2))
     w = mapping_network(torch.randn(5, 32))[0]
     assert w.shape == (5, 32)  # without the tuple, [0] would be the w of the first sample alone
+
+
+def test_conditional_input_is_normalised_z_beside_normalised_embedding() -> None:
+    seen: list[Tensor] = []
+
+    class Spy(nn.Module):
+        def forward(self, z: Tensor) -> Tensor:
+            seen.append(z)
+            return z[:, :DIM]
+
+    generator = StyleGenerator(Spy(), Synthesis(DIM, 4, 32, 4), classes=3)
+    z = 5 * torch.randn(2, DIM)
+    generator.mapping.map(z, torch.tensor([2, 1]))
+    layer = cast(Any, generator.mapping.embedding).linear
+    embedded = layer.weight[:, [2, 1]].T / math.sqrt(3) + layer.bias
+    torch.testing.assert_close(seen[0], torch.cat([pixel_norm(z), pixel_norm(embedded)], 1))
+    torch.testing.assert_close(seen[0].square().view(2, 2, DIM).mean(2), torch.ones(2, 2))
