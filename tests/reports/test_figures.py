@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support import fake_results
-from support.reports import DEMO, PAPER, SMOKE, figure
+from support.reports import DEMO, PAPER, SMOKE
 
 from rtm.core.errors import UserError
 from rtm.core.layout import Layout
@@ -80,10 +80,3 @@ def test_what_is_missing_is_named(tmp_path: Path, name: str, missing: str) -> No
 def test_what_takes_gpus_is_made_on_a_cluster(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="make it first with `snakemake --profile slurm -- "):
         render_figure(PAPER, Layout(tmp_path, tmp_path), name)
-
-
-def test_a_figure_needs_what_its_kind_reads() -> None:
-    with pytest.raises(ValueError, match="a sweep needs a protocol"):
-        figure("sweep")
-    with pytest.raises(ValueError, match="precision_recall needs a table"):
-        figure("precision_recall")

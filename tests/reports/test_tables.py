@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,6 @@ import pytest
 from support import FILES, ROOT, fake_results
 from support.reports import DEMO, PAPER, cell_of
 
-from rtm.config import load
-from rtm.config.reports import Table
 from rtm.core.errors import UserError
 from rtm.core.files import read_json, write_json
 from rtm.core.layout import Layout
@@ -196,48 +193,6 @@ def test_rendering_again_changes_no_byte(reproduced: Layout) -> None:
     before = {suffix: reproduced.table("tab_stylegan", suffix).read_bytes() for suffix in SUFFIXES}
     render_table(PAPER, reproduced, "tab_stylegan")
     assert before == {suffix: reproduced.table("tab_stylegan", suffix).read_bytes() for suffix in SUFFIXES}
-
-
-TWO_PROTOCOLS = {
-    "title": "x",
-    "label": "x",
-    "caption": "x",
-    "columns": [{"title": "FID", "metric": "fid"}],
-    "groups": [
-        {
-            "rows": [
-                {"title": "a", "experiment": "a", "protocol": "paper"},
-                {"title": "b", "experiment": "b", "protocol": "studiogan"},
-            ]
-        }
-    ],
-}
-
-
-def test_protocols_are_not_mixed_unless_the_table_says_so() -> None:
-    with pytest.raises(ValueError, match="different protocols"):
-        Table.model_validate(TWO_PROTOCOLS, strict=False)
-    assert Table.model_validate(TWO_PROTOCOLS | {"mixed_protocols": True}, strict=False).mixed_protocols
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("published: cifar10_ddpm}", "published: nobody}", "no published entry 'nobody'"),
-        ("experiment: cifar10_imle_mlp,", "experiment: cifar11,", "no experiment 'cifar11'"),
-        ("variant: H64, paper: paper_cifar10", "variant: H65, paper: paper_cifar10", "no variant 'H65'"),
-        ("label: tab:cifar10\n", "label: tab:cifar10\n    experiment: x\n", "exactly one of experiment, foreign"),
-        ("protocol: rs_imle\n    metric: fid", "protocol: studiogan\n    metric: fid", "no protocol 'studiogan'"),
-        ("metric: precision, better: higher}\n", "better: higher}\n", "give a metric"),
-    ],
-)
-def test_an_impossible_table_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
-    folder = shutil.copytree(ROOT / "params", tmp_path / "params")
-    text = (folder / "tables.yaml").read_text()
-    assert old in text
-    (folder / "tables.yaml").write_text(text.replace(old, new, 1))
-    with pytest.raises(UserError, match=message):
-        load("paper", folder)
 
 
 def test_reports_do_not_wait_for_torch() -> None:
