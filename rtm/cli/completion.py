@@ -7,7 +7,7 @@ from rtm.config import Config, load
 from rtm.config.loading import trials
 from rtm.core.errors import UserError
 
-BASH_FILES = ("complete -o bashdefault -F", "complete -o bashdefault -o default -F")  # where no name fits: files
+BASH_FILES = ("complete -o bashdefault -F", "complete -o bashdefault -o default -F")  # no name fits: files
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
@@ -18,7 +18,7 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     names_of = _names()
     for verb, action in _actions(parser):
         if names := names_of.get(f"{verb} {action.dest}", names_of.get(action.dest)):
-            action.choices = names  # only here: a verb answers an unknown name itself
+            action.choices = names  # only for completion, because each verb has its own message for unknown names
         elif action.dest in ("source", "held_out"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     written: str = shtab.complete(parser, shell)
@@ -34,7 +34,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Ac
 
 
 def _names() -> dict[str, list[str]]:
-    """The values that arguments can have, by "argument" or "verb argument": at all scales, as --scale may follow."""
+    """The values of arguments, by "argument" or "verb argument"; for all scales, because --scale may come later."""
     configs = [load(scale) for scale in (*load().params.scales, *trials())]
     params, experiments = configs[0].params, _once(configs, "experiments")
     return {

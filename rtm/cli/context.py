@@ -22,7 +22,7 @@ class Context:
         self.layout = self.config.layout
 
     def experiment(self, name: str, seed: int | None = None, changes: Sequence[str] = ()) -> Experiment:
-        """An experiment of the scale; with changes, or under a variant's name, its variant and the variant's files."""
+        """An experiment of the scale. If `name` or `changes` mean a variant, switch to the variant and its files."""
         if changes or JOINT in name:
             variant = Variant.of(name, changes)
             self.config, name = load(self.config.scale_name, variant=variant), variant.name

@@ -1,4 +1,4 @@
-"""`rtm fetch` of datasets and `rtm data`: what is here, whether it is what it should be, and what it looks like."""
+"""`rtm fetch` of datasets and `rtm data`: list, check and show the datasets on this machine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ rtm data pin NAME ...       write the sha256 of the images that are here into pa
 
 
 def fetch(config: Config, layout: Layout, name: str, source: Path | None, wait: bool) -> None:
-    """Get and prepare a dataset; its receipt keeps the sha256 of all that was used."""
+    """Get and prepare a dataset; its receipt keeps the sha256 of all source files."""
     from rtm.data.fetch import PREPARED, fetch_dataset
 
     dataset = config.params.datasets[name]
@@ -33,7 +33,7 @@ def fetch(config: Config, layout: Layout, name: str, source: Path | None, wait: 
         raise UserError(f"{name} is {made} at scale {config.scale_name}; leave --source out.")
     with recorded(jobs(config)[f"fetch/{name}"]) as recording:
         seen = _seen(recording.before)
-        if recording.before.get("fingerprint") != recording.fingerprint:  # prepared otherwise than now
+        if recording.before.get("fingerprint") != recording.fingerprint:  # it was prepared in another way
             seen = {file: sha256 for file, sha256 in seen.items() if file not in PREPARED}
         images, downloads = layout.images(name), layout.downloads()
         recording.facts["sha256"] = fetch_dataset(name, dataset, images, downloads, source, seen, wait)
@@ -55,9 +55,9 @@ def data(config: Config, layout: Layout, action: str, names: Sequence[str]) -> N
 
 
 def check(config: Config, layout: Layout, datasets: dict[str, Dataset], asked: bool) -> None:
-    """A line each; an error at the end names what is wrong, or asked for and not here."""
+    """Print a line for each dataset. An error at the end names the faulty ones, and requested ones that are missing."""
     ledger, graph = Ledger(), jobs(config)
-    ledger.hashes.known.clear()  # every file is read
+    ledger.hashes.known.clear()  # so that every file is read again
     wrong, absent, width = [], [], max([11, *map(len, datasets)])
     for name, dataset in datasets.items():
         found = _problems(ledger, graph[f"fetch/{name}"], layout, name, dataset)
@@ -84,7 +84,7 @@ def show(layout: Layout, name: str, dataset: Dataset) -> None:
 
 
 def pin(config: Config, layout: Layout, name: str, dataset: Dataset) -> None:
-    """Make the images that are here the ones that params/ asks for; the results that stand on them stay fresh."""
+    """Write the sha256 of the present images into params/. Results that were made from them stay fresh."""
     from rtm.data.datasets import Images
     from rtm.data.pins import pin as write
 
@@ -96,13 +96,13 @@ def pin(config: Config, layout: Layout, name: str, dataset: Dataset) -> None:
         raise UserError(f"{name}: {'; '.join(found)}. Fetch it again first.")
     paths = [layout.images(name), *([layout.test_images(name)] if dataset.test else [])]
     file = write(PARAMS, name, {path.name: Images(path).sha256 for path in paths})
-    with recorded(jobs(load())[f"fetch/{name}"]) as recording:  # the same files, now under the pinned parameters
+    with recorded(jobs(load())[f"fetch/{name}"]) as recording:  # a receipt for the same files with the new parameters
         recording.facts["sha256"] = _seen(recording.before)
     print(f"{file}: {name} has sha256 {Images(paths[0]).sha256}; commit it with lineage/")
 
 
 def write_contact_sheet(images: Path, path: Path) -> None:
-    """Images spread evenly over the dataset, in its order."""
+    """Write a picture with images from the whole dataset at equal distances, in its order."""
     import numpy as np
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""`rtm evaluate`: the metrics of an experiment, or of any images against any others; and the features that it keeps."""
+"""`rtm evaluate`: metrics of an experiment, or of two sets of images. `rtm features`: the features that it keeps."""
 
 import argparse
 import shutil
@@ -28,7 +28,7 @@ rtm evaluate cifar10:test cifar10 --samples 10000 --json known.json
 
 A and B are datasets (NAME, NAME:test), experiments, folders, .npy or .npz files; ./NAME is always a path. Numbers \
 at another N than the protocol's, or against another reference, are marked `off protocol`; they fill no table."""
-SHOWN = {  # metric: its name for people, its factor and its decimals
+SHOWN = {  # metric: its printed name, factor and decimals
     "fid": ("FID", 1, 3), "fid_floor": ("  floor", 1, 3), "kid": ("KID x 1000", 1000, 4), "is": ("IS", 1, 3),
     "sure": ("sure", 1, 4), "precision": ("precision", 1, 4), "recall": ("recall", 1, 4),
     "density": ("density", 1, 4), "coverage": ("coverage", 1, 4),
@@ -110,7 +110,7 @@ def _compare(context: Context, arguments: Arguments) -> None:
 
 
 def _check_output(context: Context, path: Path) -> None:
-    """Before hours of work. What a table may show is written by the pipeline alone."""
+    """Check the output file before hours of work. Only the pipeline may write files that tables show."""
     if path.absolute() in {output.absolute() for job in jobs(context.config).values() for output in job.outputs}:
         raise UserError(f"{path} is a result of the pipeline, which only its own stages write; choose another file.")
     if path.is_dir():
@@ -122,7 +122,7 @@ def _check_output(context: Context, path: Path) -> None:
 
 
 def lines_of(found: Mapping[str, Any]) -> Iterator[str]:
-    """A result for people, in 80 columns."""
+    """The printed lines of a result, within 80 columns."""
     one, other = found["images"], found["reference"]
     whole = f"of its {one['found']:,} " if one["found"] > found["samples"] else ""
     title = f"{one['name']} ({found['samples']:,} {whole}images) against {other['name']} ({other['images']:,} images)"

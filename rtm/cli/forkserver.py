@@ -1,7 +1,7 @@
 """A server that has imported everything and forks for each call, so that many small jobs start fast.
 
-`rtm demo` starts one beside Snakemake. The `rtm` of a rule finds its socket in RTM_FORKSERVER and sends its command
-line, folder, environment and open files. Without a server, or if the code on disk has changed, `rtm` works alone.
+`rtm demo` starts one beside Snakemake. The `rtm` of a rule finds the server's socket in RTM_FORKSERVER and sends its
+command line, folder, environment and open files. If there is no server or the code has changed, `rtm` runs alone.
 """
 
 import json
@@ -20,22 +20,23 @@ from typing import Any
 
 SERVE = "--forkserver"  # internal, not for users
 PACKAGE = Path(__file__).parents[1]
-# the imports of the verbs; an optimiser imports torch._dynamo, a figure fontTools, and sklearn's digits most of sklearn
+# the imports of the verbs; optimisers import torch._dynamo, figures fontTools, and sklearn's digits most of sklearn
 MODULES = (
     *("rtm.cli.main", "rtm.training.launch", "rtm.methods.imle.method", "rtm.methods.stylegan2.method"),
     *("rtm.metrics.sampling", "rtm.metrics.gallery", "rtm.metrics.evaluate", "rtm.metrics.latency"),
     *("rtm.reports.summary", "rtm.reports.tables", "rtm.reports.figures", "rtm.page.html", "torch._dynamo"),
     *("matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf", "requests", "sklearn.preprocessing"),
 )
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork loses threads
+# threads do not survive a fork, so libraries in the server must not start any
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 SIZE = struct.Struct("!q")
-START = 60.0  # seconds that imports may take
+START = 60.0  # seconds to wait for the server's imports
 
 
 @contextmanager
 def running(environment: Mapping[str, str], folder: Path | None = None) -> Iterator[dict[str, str]]:
     """Start a server, yield the environment in which `rtm` uses it, and end it after the block."""
-    import subprocess  # not for `hand_over`, which every job waits for
+    import subprocess  # here, because every job waits for `hand_over`, which does not need it
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="rtm-forkserver-") as place:
@@ -72,7 +73,7 @@ def hand_over(path: str) -> int | None:
 
         for number in (signal.SIGTERM, signal.SIGURG):
             signal.signal(number, forward)
-        return 1 if (code := _receive(connection)) is None else code  # a killed worker sends nothing
+        return 1 if (code := _receive(connection)) is None else code  # a killed worker sends no code
 
 
 def _receive(connection: socket.socket) -> int | None:
@@ -90,12 +91,12 @@ def serve(path: str, run: Callable[[], None]) -> None:
     imported = _times()
     for module in MODULES:
         import_module(module)
-    present().root(sorted(present().sources))  # code and params/ are parsed here, not in every worker
-    with suppress(UserError):  # of a mistake in params/ the caller will hear
+    present().root(sorted(present().sources))  # parse code and params/ here, not in every worker
+    with suppress(UserError):  # the worker will report a mistake in params/
         every_job()
     preload()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a Ctrl-C the workers end themselves, and then its owner ends it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended workers disappear without a wait
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a Ctrl-C the workers end first, then the owner ends the server
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{path}.new")
         server.listen(64)
@@ -111,12 +112,12 @@ def serve(path: str, run: Callable[[], None]) -> None:
 
 
 def _times() -> dict[str, int]:
-    """Of all code; templates and the files of the page are in fingerprints too."""
+    """The times of all files of the package. Templates and the page's files count, because fingerprints have them."""
     return {str(file): file.stat().st_mtime_ns for file in PACKAGE.rglob("*.*") if "__pycache__" not in file.parts}
 
 
 def _work(connection: socket.socket, run: Callable[[], None]) -> None:
-    """Take over the caller's files, folder and environment, run its command, and send the exit code."""
+    """Take the caller's files, folder and environment, run the caller's command, and send the exit code."""
     header, files, *_ = socket.recv_fds(connection, SIZE.size, 3)
     asked: dict[str, Any] = json.loads(_exactly(connection, SIZE.unpack(header)[0]))
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
@@ -126,7 +127,7 @@ def _work(connection: socket.socket, run: Callable[[], None]) -> None:
         os.close(file)
     os.chdir(asked["folder"])
     os.environ.clear()
-    os.environ.update(asked["environment"])  # with the server: what this worker starts may use it too
+    os.environ.update(asked["environment"])  # with RTM_FORKSERVER, so that commands of this worker can use the server
     sys.argv = asked["words"]
     connection.sendall(SIZE.pack(os.getpid()))
     code = _called(run)
@@ -139,7 +140,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     parts = []
     while size:
         parts.append(connection.recv(min(size, 1 << 16)))
-        if not parts[-1]:  # the caller died in the middle of its message
+        if not parts[-1]:  # the caller ended in the middle of its message
             os._exit(1)
         size -= len(parts[-1])
     return b"".join(parts)

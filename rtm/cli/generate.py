@@ -1,4 +1,4 @@
-"""`rtm generate`: pictures from a checkpoint, whether it is an experiment's, a file, or somewhere else."""
+"""`rtm generate`: pictures from a checkpoint: an experiment's checkpoint, a file, or an address."""
 
 import argparse
 import re
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rtm.cli.context import Context
     from rtm.config import Experiment
 
-AT_ONCE = 256  # images that are drawn and then written
+AT_ONCE = 256  # number of images that are drawn before they are written
 MOST_ON_A_SHEET = 4096
 NO_FOLDERS = (".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".pdf", ".npy", ".npz")
 EPILOG = """\
@@ -64,7 +64,7 @@ def generate(arguments: argparse.Namespace) -> None:
 
 
 def _drawn(sampler: "Sampler", arguments: argparse.Namespace, at_once: int) -> Iterator[tuple[int, "Tensor"]]:
-    """(number of the first, images (count, frames, R, R, 3)) of parts; a frame for each image without --interpolate."""
+    """Yield (number of the first image, images (count, frames, R, R, 3)) in parts; one frame without --interpolate."""
     options = {name: value for name, value in _chosen(arguments).items() if name in ("H", "truncation", "label")}
     if arguments.count < 1 or arguments.first < 0:
         raise UserError("--count must be at least 1 and --first at least 0.")
@@ -78,20 +78,20 @@ def _drawn(sampler: "Sampler", arguments: argparse.Namespace, at_once: int) -> I
 
 
 def _chosen(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options that were given."""
+    """The options that the user gave."""
     names = ("seed", "first", "count", "H", "truncation", "label", "interpolate")
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
 def _variant(arguments: argparse.Namespace) -> list[str]:
-    """What the name of a sheet says beyond the checkpoint's, so that two ways to draw do not replace each other."""
+    """The options as parts of a sheet's file name, so that sheets with different options do not replace each other."""
     usual = {"seed": 0, "first": 0, "count": 64}
     given = {name: value for name, value in _chosen(arguments).items() if value != usual.get(name)}
     return [re.sub(r"[^\w.-]", "", f"{'class' if name == 'label' else name}{value}") for name, value in given.items()]
 
 
 def _located(checkpoint: str, scale: str) -> tuple[str, str, dict[str, Any]]:
-    """A name for the files that are made, the file or the address, and the classes of one's own that params/ names."""
+    """A name for the written files, the checkpoint's file or address, and the user's classes that params/ names."""
     if "://" in checkpoint or Path(checkpoint).is_file():
         parts = Path(checkpoint.split("?")[0]).with_suffix("").parts[-2:]
         return "_".join(re.sub(r"[^\w.-]", "", part) for part in parts).strip("_") or "checkpoint", checkpoint, {}
@@ -105,7 +105,7 @@ def _located(checkpoint: str, scale: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def of_experiment(given: str, scale: str) -> "tuple[Context, Experiment, int]":
-    """The experiment and the seed that are called `name`, `scale/name` or either with `/seed1`, if it is trained."""
+    """The experiment and the seed of `name` or `scale/name`, both also with `/seed1`; an error if it is not trained."""
     from rtm.cli.context import Context
     from rtm.config.loading import load, trials
 
@@ -142,7 +142,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def alone(missing: str) -> None:
-    """The command line of a light install: `rtm generate` works, every other verb says what is missing."""
+    """The command line of a light install: `rtm generate` works; every other verb names the missing package."""
     parser = argparse.ArgumentParser(prog="rtm generate", description=generate.__doc__, formatter_class=Help)
     add_options(parser)
     if sys.argv[1:2] != ["generate"]:

@@ -1,7 +1,5 @@
-"""`rtm doctor --gpu [EXPERIMENT]`: two minutes on a node that tell whether days on it will work, and how fast.
-
-Where there is no GPU, the CPU stands in: the same checks, with gloo between two processes.
-"""
+"""`rtm doctor --gpu [EXPERIMENT]`: test in two minutes whether long trainings on a node will work, and how fast.
+Without a GPU, the same checks run on the CPU, with gloo between two processes."""
 
 import os
 import platform
@@ -35,12 +33,12 @@ from rtm.training.assembly import weights_of
 from rtm.training.loop import Run, resident_bytes
 
 STEPS = 10
-SIDE = 4096  # of the multiplied matrices
-MESSAGE = 2**24  # numbers that all processes add up
+SIDE = 4096  # rows and columns of the multiplied matrices
+MESSAGE = 2**24  # count of numbers that all processes add up
 
 
 def examine(config: Config, name: str | None) -> Iterator[Finding]:
-    """Each finding as soon as it is there."""
+    """Yield each finding as soon as it is known."""
     experiment = config.experiment(name) if name else None
     gpus = usable_gpus()
     first = torch.device("cuda" if gpus else "cpu")
@@ -55,12 +53,12 @@ def examine(config: Config, name: str | None) -> Iterator[Finding]:
 
 
 def _attempt(subject: str, call: Callable[[], str]) -> Finding:
-    """What a check says of itself, or the first line of its failure."""
+    """The result of a check, or the first line of its failure."""
     try:
         return Finding(subject, True, call())
     except UserError as error:
         return Finding(subject, False, str(error))
-    except Exception as error:  # whatever a driver, a compiler or a network may raise
+    except Exception as error:  # drivers, compilers and networks may raise any exception
         lines = str(error).strip().splitlines() or [""]
         return Finding(subject, False, f"fails: {type(error).__name__}: {lines[0]}")
 
@@ -76,7 +74,7 @@ def _driver(gpus: int) -> Finding:
 
 
 def _multiply(device: torch.device) -> str:
-    """Matrices of ones: every entry of the product is known exactly. Some virtual CPUs have no bfloat16."""
+    """Multiply matrices of ones, because every entry of the product is known. Some virtual CPUs have no bfloat16."""
     side, dtype = (SIDE, torch.bfloat16) if device.type == "cuda" else (SIDE // 8, torch.float32)
     ones = torch.ones(side, side, device=device, dtype=dtype)
     seconds = _seconds(lambda: ones @ ones, device, times=20)
@@ -107,7 +105,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _toolkit() -> Finding:
-    """What `compile: true` needs to build its kernels' launchers."""
+    """Whether the C compiler and headers are here that `compile: true` needs to build the launchers of kernels."""
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "cc"))), None)
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
     if not compiler:
@@ -127,7 +125,7 @@ def _compiled(device: torch.device) -> str:
 
 
 def _together(processes: int, use_gpu: bool) -> str:
-    """A sum over processes that are started as those of a training."""
+    """Compute a sum over processes, which are started like the processes of a training."""
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -158,7 +156,7 @@ def _added(use_gpu: bool) -> float:
 
 
 def _rehearsed(config: Config, experiment: Experiment, device: torch.device) -> Iterator[Finding]:
-    """Real steps and a matching chunk of one process of a training, and what the plan says."""
+    """Time real steps and a matching chunk of one process of a training, and compare them with the plan."""
     found: dict[str, float] = {}
 
     def steps() -> str:
@@ -192,9 +190,9 @@ def _measured(config: Config, experiment: Experiment, device: torch.device) -> d
             _wait(device)
             return time.perf_counter() - started
 
-        steps(0)  # compiles, and for RS-IMLE matches for the first time
+        steps(0)  # compiles and, for RS-IMLE, does the first matching round
         facts = {"start": time.perf_counter() - began, "step": steps(1, STEPS) / STEPS, "batch": float(batch)}
-        if short.recipe.imle:  # an epoch begins with a round, here of one chunk
+        if short.recipe.imle:  # an epoch begins with a round; here it has one chunk
             epoch = max(2, -(-(STEPS + 1) * batch // len(given)))
             facts["chunk"] = steps(-(-epoch * len(given) // batch)) - facts["step"]
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else resident_bytes()
@@ -202,7 +200,7 @@ def _measured(config: Config, experiment: Experiment, device: torch.device) -> d
 
 
 def _shortened(experiment: Experiment) -> Experiment:
-    """The share of one process, with a pool of one chunk and a round in every epoch."""
+    """The experiment with the batch of one process, a pool of one chunk, and a round in every epoch."""
     recipe, n = experiment.recipe, experiment.dataset.count
     batch = recipe.training.batch // max(1, recipe.resources.processes or recipe.resources.gpus)
     changes: dict[str, Any] = {"training": recipe.training.model_copy(update={"batch": batch})}
@@ -213,7 +211,7 @@ def _shortened(experiment: Experiment) -> Experiment:
 
 
 class Grey(Images):
-    """As many images as a dataset has, all grey: speed does not depend on what they show."""
+    """Grey images, as many as the dataset has: the speed does not depend on the content."""
 
     def __init__(self, experiment: Experiment) -> None:
         size = experiment.dataset.resolution
@@ -222,11 +220,11 @@ class Grey(Images):
         self.sha256 = ""
 
     def refuse_changed(self) -> None:
-        """They are of no file."""
+        """Nothing to check, because there is no file."""
 
 
 def _planned(config: Config, experiment: Experiment) -> tuple[bool, str]:
-    """The same numbers as `rtm plan` foresees them, if it was asked before."""
+    """The same numbers from `rtm plan`, if it was run before."""
     plan = cached(config, experiment.name)
     if plan is None:
         return False, f"none yet; `rtm plan {experiment.name}` makes one"

@@ -1,4 +1,4 @@
-"""`rtm lineage`: why something would run, what a file was made from, and the commands of dvc.yaml."""
+"""`rtm lineage`: why a job would run, the origin of a file, and the commands in dvc.yaml."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ another scale begin with its folder (demo/reports/tab_digits.tex, demo/train/dig
 
 
 def lineage(words: Sequence[str], reason: str | None = None, cell: Sequence[str] | None = None) -> None:
-    """Do what the words after `rtm lineage` say."""
+    """Run the command in the words after `rtm lineage`."""
     if cell is not None:
         tell_cell(words, *cell)
         return
@@ -57,7 +57,7 @@ def lineage(words: Sequence[str], reason: str | None = None, cell: Sequence[str]
 
 
 def why(jobs: list[Job]) -> None:
-    """Print what is not fresh behind the jobs, in the order in which it would run."""
+    """Print which jobs behind the given ones are not fresh, in the order in which they would run."""
     ledger = Ledger()
     stale = [job for job in _behind(jobs) if not job.temporary and ledger.state(job) in (State.STALE, State.CHANGED)]
     here = [job for job in jobs if ledger.state(job) is State.ABSENT]
@@ -68,7 +68,7 @@ def why(jobs: list[Job]) -> None:
 
 
 def accept(jobs: list[Job], reason: str, every: Iterable[Job] = ()) -> None:
-    """Keep everything stale behind the jobs that was made once, or begun: all of it, or nothing with an error."""
+    """Accept all stale results and begun trainings behind the jobs. If one cannot be accepted, none is: an error."""
     ledger, behind = Ledger(), _behind(jobs)
     begun = {job: run for job in behind if (run := resumable(ledger, job))}
     stale = [job for job in behind if job not in begun and ledger.receipt(job) and not ledger.stands(job)]
@@ -99,7 +99,7 @@ def verify(jobs: list[Job]) -> None:
 
 
 def check() -> None:
-    """Compare every recorded output that is here with its receipt, byte by byte, and recorded code with its name."""
+    """Compare all outputs on this machine with their receipts, byte by byte, and recorded code with its file name."""
     ledger, graph = Ledger(), every_job()
     ledger.hashes.known.clear()
     known = {job.receipt for job in graph.values()}
@@ -126,16 +126,16 @@ def _untrue(ledger: Ledger, job: Job) -> list[str]:
 
 
 def _damaged(folder: Path) -> list[str]:
-    """The files of definitions whose names do not follow from their content."""
+    """Messages about files of definitions whose name does not match the content."""
     named = [path for path in sorted(folder.glob("*.json")) if recorded_graph(path) is None]
     return [f"{path}: its name does not follow from its content; restore it or delete it" for path in named]
 
 
 def run(jobs: list[Job]) -> None:
-    """Make what is stale, and fail unless all is fresh then: DVC records what this leaves."""
+    """Run the stale jobs. Raise an error if not all are fresh afterwards, because DVC records the files then."""
     if not (stale := _unsettled(jobs)):
         return
-    targets = [str(job.outputs[0]) for job in stale]  # the others come with it; labels are no output of a rule
+    targets = [str(job.outputs[0]) for job in stale]  # its rule makes all outputs; no rule names the labels
     where = [] if "SNAKEMAKE_PROFILE" in os.environ else ["--cores", "all"]
     made = subprocess.run(["snakemake", *where, "--", *targets], check=False)
     if made.returncode:
@@ -144,7 +144,7 @@ def run(jobs: list[Job]) -> None:
 
 
 def _unsettled(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs that are not fresh, without those whose files nobody keeps: their receipts are enough."""
+    """The jobs that are not fresh. If nobody keeps the files of a job, its receipt is enough."""
     ledger = Ledger()
     stale = [job for job in jobs if not ledger.fresh(job)]
     ledger.hashes.save()
@@ -203,7 +203,7 @@ def _wanted(targets: Sequence[str]) -> list[Job]:
         raise UserError("Name a file or a job, e.g. `rtm lineage why reports/tab_cifar10.tex`.")
     try:
         found = [job for target in targets for job in find(jobs_named(targets), target)]
-    except UserError:  # the name may be of another scale
+    except UserError:  # the name may belong to another scale
         found = [job for target in targets for job in find(every_job(), target)]
     return list({job.id: job for job in found}.values())
 

@@ -37,8 +37,8 @@ EXTRAS = {  # modules that only some verbs import
     **dict.fromkeys(("snakemake", "dvc"), "pipeline"),
     "huggingface_hub": "hub",
 }
-TORCH_FILES = "inline_container"  # the part of torch that writes files, and has no error of its own for a full disk
-FAULTS = {  # of the machine, and what helps
+TORCH_FILES = "inline_container"  # the part of torch that writes files; its error for a full disk has no other mark
+FAULTS = {  # faults of the machine, with advice
     errno.EROFS: "make this place writable, or work in another one",
     errno.EACCES: "ask its owner for permission",
     errno.EPERM: "ask its owner for permission",
@@ -182,7 +182,7 @@ def _add_pilot(piloting: argparse.ArgumentParser) -> None:
 
 
 def _parsed() -> Arguments:
-    """The command line; argparse itself takes no more words of a list after an option."""
+    """The parsed command line. After an option, argparse does not continue a list of words, so they are added here."""
     parser = _parser()
     arguments, rest = parser.parse_known_args()
     if rest and ("changes" not in arguments or any(word.startswith("-") for word in rest)):
@@ -193,10 +193,10 @@ def _parsed() -> Arguments:
 
 
 def main() -> None:
-    gc.set_threshold(20_000, 50, 50)  # torch's modules are half a million objects, and no garbage
+    gc.set_threshold(20_000, 50, 50)  # torch's modules are half a million objects that never become garbage
     go_to_root()
     arguments = _parsed()
-    # snakemake, dvc and the `rtm` of rules are found beside this Python, even if its environment is not activated
+    # find snakemake, dvc and the `rtm` of rules beside this Python, even if its environment is not activated
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     try:
         arguments.call(arguments)
@@ -221,7 +221,7 @@ def main() -> None:
         place = printable(error.filename or Path.cwd())
         fail(f"{place}: {error.strerror}; {FAULTS[error.errno]}, and run this again.")
     finally:
-        gc.freeze()  # the interpreter's last collections find nothing but modules
+        gc.freeze()  # so the interpreter ends faster: its last collections skip all modules
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where the user is: commands work in the root of the repository, files are named from the user's folder."""
+"""Folders: commands run in the root of the repository, but users give paths relative to their own folder."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ ROOT_MARK = "params/scales.yaml"
 
 
 def go_to_root() -> None:
-    """Work in the root of the repository, wherever below it the user is; given files stay relative to the user."""
+    """Change to the root of the repository if the user is below it. Given paths stay relative to the user's folder."""
     here = Path.cwd()
     root = next((folder for folder in (here, *here.parents) if (folder / ROOT_MARK).is_file()), here)
     if root != here:
@@ -17,13 +17,13 @@ def go_to_root() -> None:
 
 
 def given_path(text: str) -> Path:
-    """A file or folder that the user named, from where the user is."""
+    """A file or folder that the user gave, relative to the user's folder."""
     path = Path(os.path.normpath(Path(os.environ.get(CALLED_FROM, "")) / text))
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def given_target(text: str) -> str:
-    """A target: the name of a job, or of a file, from the root or from where the user is."""
+    """A target: the name of a job, or a file, relative to the root or to the user's folder."""
     if CALLED_FROM not in os.environ:
         return text
     nearer = given_path(text)
@@ -31,6 +31,6 @@ def given_target(text: str) -> str:
 
 
 def given_images(text: str) -> str:
-    """A name or a path; what begins with a dot is a path, and still does."""
+    """A name or a path. A word that begins with a dot is a path, and the result begins with a dot or a slash, too."""
     target = given_target(text)
     return f"./{target}" if text.startswith(".") and not target.startswith((".", "/")) else target

@@ -15,7 +15,7 @@ GROUPS = {"decoding": "De-\ncode", "features": "Fea-\nture", "search": "Se-\narc
 
 
 def show(config: Config, name: str | None, gpu: str | None, gpus: int | None) -> None:
-    """One experiment in detail, those of a table, or all."""
+    """Print one experiment in detail, or an overview of a table's experiments, or of all."""
     planner, console = Planner(config, gpu, gpus), Console(highlight=False)
     plans = planner.plans(_names(config, planner, name))
     if name in planner.known:
@@ -30,7 +30,7 @@ def show(config: Config, name: str | None, gpu: str | None, gpus: int | None) ->
 
 
 def _warnings(plans: Sequence[Plan]) -> list[str]:
-    """Of many trainings: those that do not fit, and how many ask for other hours."""
+    """Warnings about many trainings: which do not fit the GPU, and how many ask for far more or fewer hours."""
     large = [f"{plan.experiment.name} {plan.warnings[0]}" for plan in plans if not plan.fits]
     misjudged = sum(plan.is_misjudged for plan in plans)
     said = f"{misjudged} of {len(plans)} ask for more than twice or less than half of the planned hours."
@@ -75,7 +75,7 @@ def _overview(plans: Sequence[Plan]) -> Table:
 
 
 def _parts(plan: Plan) -> Table:
-    """What each kind of step and each part of a round does, and what comes of it in a run."""
+    """A table with the work of each kind of step and each part of a round, and its hours in a run."""
     table = _blank(f"{plan.experiment.name}, one of {plan.world} x {plan.device.title}")
     for title in ("", "Times", "TFLOP", "GB", "Launches", "Waits", "ms", "Hours"):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)

@@ -1,4 +1,4 @@
-"""`rtm push-checkpoint`: a checkpoint and its model card to the Hugging Face Hub."""
+"""`rtm push-checkpoint`: send a checkpoint and its model card to the Hugging Face Hub."""
 
 import argparse
 import shutil
@@ -35,7 +35,7 @@ def push_checkpoint(arguments: argparse.Namespace) -> None:
 
 
 def _found(arguments: argparse.Namespace) -> tuple[Path, dict[str, Any] | None, list[dict[str, Any]]]:
-    """The file, how it was made, and what was measured of exactly this file."""
+    """The file, the facts about its training, and the metrics of exactly this file."""
     if Path(arguments.checkpoint).is_file():
         return Path(arguments.checkpoint), None, []
     context, experiment, seed = of_experiment(arguments.checkpoint, arguments.scale)
@@ -65,7 +65,7 @@ def _upload(repo: str, folder: Path, name: str, private: bool) -> None:
     try:
         create_repo(repo, private=private, exist_ok=True)
         upload_folder(repo_id=repo, folder_path=folder, commit_message=f"{name} and its model card")
-    except Exception as error:  # its own, and those of the library that it speaks HTTP with
+    except Exception as error:  # huggingface_hub raises its own errors and those of its HTTP library
         raise UserError(
             f"The Hub refused it or was not reached ({reason_of(error)}); look at the network, log in with "
             "`hf auth login`, and run this again."

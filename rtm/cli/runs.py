@@ -1,4 +1,4 @@
-"""`rtm runs`: the states of trainings in runs/, and what of them nothing needs any more."""
+"""`rtm runs`: the states of trainings in runs/, and which of them can be removed."""
 
 import argparse
 import shutil
@@ -39,7 +39,7 @@ class Run:
     kind: Kind
     step: int
     size: int
-    age: float  # seconds since something was written
+    age: float  # seconds since the last write
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ def states() -> Iterator[Run]:
 
 
 class _Judge:
-    """What each state is for, by the receipts and the store."""
+    """Decide the purpose of each state from the receipts and the store."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -100,7 +100,7 @@ class _Judge:
         return "not recorded" if book and book.slices[-1].ended == "done" else "unfinished"
 
     def _is_recorded(self, folder: Path) -> bool:
-        """Whether the weights that this run ended with are here, with their receipt."""
+        """Whether the final weights of this run are on this machine, with their receipt."""
         return any(
             folder == _trained_in(job, receipt["fingerprint"]) and not self.ledger.changed_outputs(receipt)
             for job in self.jobs

@@ -20,7 +20,7 @@ def show(scale: str, watch: bool) -> None:
         console.print(_table(statuses(load(scale))))
         return
     with Live(console=console, auto_refresh=False) as live:
-        while True:  # running trainings first: a small screen cuts off the end of the table
+        while True:  # running trainings come first, because a small screen cuts off the end of the table
             found = sorted(statuses(load(scale)), key=lambda run: (list(STYLES).index(run.state), -run.step))
             live.update(_table(found), refresh=True)
             time.sleep(5)

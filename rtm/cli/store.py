@@ -1,4 +1,4 @@
-"""`rtm store`: the results that are kept by what they are, here and in the DVC remote."""
+"""`rtm store`: the results that are kept by content, here and in the DVC remote."""
 
 import argparse
 import time
@@ -62,11 +62,11 @@ def show(opened: Store, shelf: Shelf) -> None:
 
 
 def push(opened: Store, shelf: Shelf, targets: Sequence[str]) -> None:
-    """Bytes first, entries last: an entry in the remote has its bytes there."""
+    """Upload bytes first and entries last, so that the bytes of every entry in the remote are there."""
     graph = every_job()
     for job in graph.values():
         if job.stage in KINDS:
-            with suppress(OSError, UserError):  # a receipt that cannot be read is nothing to push
+            with suppress(OSError, UserError):  # without a readable receipt there is nothing to push
                 opened.keep(job)
     wanted = _wanted(graph, targets, shelf.entries()) if targets else shelf.entries()
     pushed = [entry for entry in wanted if shelf.holds_all(entry) and _upload(opened, shelf, entry)]
@@ -85,7 +85,7 @@ def pull(opened: Store, targets: Sequence[str]) -> None:
 
 
 def gc(shelf: Shelf, forced: Sequence[str], *, yes: bool) -> None:
-    """List what nothing needs, or the targets that are forced; remove it only with --yes."""
+    """List unneeded results, or the forced targets; remove them only with --yes."""
     if yes and not forced and DVC.absolute().resolve() not in shelf.root.absolute().resolve().parents:
         raise UserError(f"Other clones may need what is in {shelf.root}; remove by name: rtm store gc --force TARGET.")
     entries = shelf.entries()
@@ -102,7 +102,7 @@ def gc(shelf: Shelf, forced: Sequence[str], *, yes: bool) -> None:
 
 
 def space(size: float) -> str:
-    """As 950 B, 1.2 MB, 3.4 GB."""
+    """A size as text: 950 B, 1.2 MB, 3.4 GB."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break
@@ -124,7 +124,7 @@ def _distant(opened: Store, file: str) -> Entry | None:
 
 
 def _wanted(graph: dict[str, Job], targets: Sequence[str], entries: Iterable[Entry]) -> list[Entry]:
-    """The entries of targets: by the address of a job, or by the name that they were made under."""
+    """The entries of targets, found by the address of a job, or by the name with which they were made."""
     ledger, found = Ledger(), []
     jobs = [job for target in targets if not _is_made_as(target, entries) for job in find(graph, target)]
     addresses = {address(job.stage, ledger.parts(job)) for job in jobs if job.stage in KINDS}

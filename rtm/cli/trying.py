@@ -1,4 +1,4 @@
-"""`rtm try FOLDER`: MLP and RTM side by side on any images, from a look at them to pictures and numbers."""
+"""`rtm try FOLDER`: train MLP and RTM side by side on any images, up to pictures and numbers."""
 
 import argparse
 import math
@@ -36,7 +36,7 @@ def attempt(arguments: Arguments) -> None:
         return
     if arguments.source is None:
         raise UserError("Name a folder of images: rtm try FOLDER.")
-    load()  # whatever is wrong before anything is written
+    load()  # report mistakes in params/ before anything is written
     console = Console(highlight=False, markup=False, soft_wrap=True)
     name = arguments.name or beginning.name_of(arguments.source)
     if (possible := beginning.name_of(Path(name))) != name:
@@ -79,7 +79,7 @@ def _refuse_changes(arguments: Arguments, name: str) -> None:
 
 
 def _begin(arguments: Arguments, name: str, console: Console) -> None:
-    """Everything up to the parameters; says what the trial will take."""
+    """Prepare the images and write the parameters; print how long the trial will take."""
     source, machine = arguments.source, beginning.machine_here()
     _refuse_lengths(arguments)
     _fetch("vgg16")
@@ -103,7 +103,7 @@ def _refuse_lengths(arguments: Arguments) -> None:
 
 
 def _run(config: Config, measured: bool, console: Console) -> None:
-    """Everything that is not there yet; at Ctrl-C the trainings save themselves."""
+    """Make everything that is missing. At Ctrl-C the trainings save their state."""
     graph, layout = jobs(config), config.layout
     trainings = [job for job in graph.values() if job.stage is Stage.TRAIN]
     wanted = [job for job in graph.values() if job.stage.is_view] if measured else trainings
@@ -113,7 +113,7 @@ def _run(config: Config, measured: bool, console: Console) -> None:
         gpus = any(job.compute.gpus for job in trainings)
         options = ["--profile", "profiles/local"] if gpus else ["--cores", "all"]
         try:
-            started, with_page = nullcontext if gpus else running, _page_writer(config)  # a fork cannot use a GPU
+            started, with_page = nullcontext if gpus else running, _page_writer(config)  # forks cannot use a GPU
             execute(todo, [*options, "--", *targets], layout.log("try", "snakemake"), console, started, with_page)
         except KeyboardInterrupt:
             console.print("Stopping within 20 steps, to save the trainings; Ctrl-C again ends them at once.")
@@ -134,7 +134,7 @@ def _can_measure(console: Console) -> bool:
 
 
 def _fetch(network: str) -> None:
-    """The weights of a frozen network, if they are not here."""
+    """Fetch the weights of a frozen network if they are missing."""
     from rtm.cli.making import fetch
 
     if not Ledger().fresh(jobs(load())[f"fetch/{network}"]):

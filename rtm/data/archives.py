@@ -1,7 +1,8 @@
 """The files of a folder, zip, tar or tar.gz, read one at a time and never unpacked to disk.
 
-Nothing in an archive is trusted: a path that leads out of it, a link, a device, or a size that no dataset has ends the
-reading with a sentence. Every checksum of the format is compared: zip's as each file is read, gzip's before the first.
+Nothing in an archive is trusted. A path that leads out of the archive, a link, a device, or a size that no dataset has
+ends the reading with an error. Every checksum of the format is compared: for zip when each file is read, for gzip
+before the first file.
 """
 
 import gzip
@@ -22,7 +23,7 @@ WHOLE = 1 << 37  # bytes of all files; CelebA-HQ at 1024 px has less than 2^36
 MOST = 1 << 20  # files
 LARGEST_HEADER = 1 << 20  # bytes of a tar's header; long names and extended attributes take some hundred
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# what the readers raise at damage, apart from UserError
+# exceptions that the readers raise for a damaged file, besides UserError
 DAMAGED = (*UNREADABLE, tarfile.TarError)
 _ENCRYPTED = 0x1
 _GZIP = b"\x1f\x8b"
@@ -40,13 +41,13 @@ class Member:
 
 
 class Archive:
-    """Open a source with `opened`; members come in the order in which they are cheapest to read."""
+    """An archive, opened with `opened`. Its members come in the order that is fastest to read."""
 
     def __init__(self, source: Path, held: "zipfile.ZipFile | _Tar | None") -> None:
         self.source, self._held = source, held
 
     def members(self) -> list[Member]:
-        """The regular files, all of them checked before the first is read."""
+        """The regular files. All of them are checked before the first is read."""
         found: dict[PurePosixPath, Member] = {}
         whole = 0
         with _sentences(self.source):
@@ -77,7 +78,7 @@ class Archive:
         if isinstance(entry, zipfile.ZipInfo):
             assert isinstance(self._held, zipfile.ZipFile)
             with self._held.open(entry) as file:
-                return file.read(size + 1)  # with a bound, zipfile unpacks no more than that
+                return file.read(size + 1)  # the bound limits how much zipfile unpacks
         assert isinstance(self._held, _Tar)
         return self._held.read(entry)
 
@@ -119,7 +120,7 @@ class _Tar:
     def entries(self) -> Iterator[tarfile.TarInfo]:
         self.stream.limit = LARGEST_HEADER
         yield from self.tar
-        # tarfile takes a damaged header for the end, and never reads on to gzip's checksum
+        # tarfile treats a damaged header as the end and does not read on to gzip's checksum, so check both here
         self.stream.seek(self.tar.offset)
         end = self.stream.read(tarfile.BLOCKSIZE)
         if end != bytes(tarfile.BLOCKSIZE):
@@ -136,7 +137,7 @@ class _Tar:
 
 
 class _Limited(io.BufferedIOBase):
-    """The part of a file that tarfile uses; a long read, as a false header asks for, is refused."""
+    """The methods of a file that tarfile uses. A long read is an error, because only a false header asks for it."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream, self.limit = stream, LARGEST_HEADER
@@ -155,7 +156,7 @@ class _Limited(io.BufferedIOBase):
 
 @contextmanager
 def opened(source: Path) -> Iterator[Archive]:
-    """A folder or archive, by what it is and not by what it is called."""
+    """Open a folder or archive; its content decides the type, not its name."""
     if source.is_dir():
         yield Archive(source, None)
     elif zipfile.is_zipfile(source):
@@ -198,5 +199,5 @@ def _sentences(source: Path) -> Iterator[None]:
 
 
 def _hidden(path: PurePosixPath) -> bool:
-    """What file managers leave in archives."""
+    """Whether it is a hidden file; file managers leave such files in archives."""
     return any(part.startswith((".", "__MACOSX")) for part in path.parts)

@@ -1,4 +1,4 @@
-"""Whether a prepared dataset is what params/ and its own meta.json say, and the facts that `rtm data show` prints."""
+"""Check that a prepared dataset agrees with params/ and with its meta.json, and collect facts for `rtm data show`."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ FILES = {"images.npy", "labels.npy", "test_images.npy", "test_labels.npy", "meta
 
 
 def problems(dataset: Dataset, images: Path) -> list[str]:
-    """What is wrong with a dataset that is here, found by reading all of it."""
+    """The faults of a prepared dataset, found by reading all of it."""
     found = _problems(dataset, images, dataset.count, dataset.sha256)
     if dataset.test:
         found += _problems(dataset, images.with_name("test_images.npy"), dataset.test.count, dataset.test.sha256)
@@ -48,7 +48,7 @@ def _labels_fit(labels: NDArray[np.int64] | None, count: int, classes: int) -> b
 
 
 def facts(dataset: Dataset, images: Path) -> dict[str, str]:
-    """What `rtm data show` prints of a dataset, by title."""
+    """The facts about a dataset that `rtm data show` prints, by title."""
     held, meta = Images(images), read_json(images.with_name("meta.json"))
     source = meta["source"] or {"file": "shipped with scikit-learn"}
     test = images.with_name("test_images.npy")

@@ -54,7 +54,7 @@ class Images:
             self._ahead |= {_key(index): _reader().submit(self._read, index) for index in parts}
 
     def refuse_changed(self) -> None:
-        """Refuse a file that was replaced or written to since it was opened; touching it changes nothing."""
+        """Raise an error if the file was replaced or written after it was opened. A touch alone is no error."""
         if (now := _stamp(self._file)) != self._seen:
             if now is None or digest(self._file) != self.sha256:
                 raise UserError(

@@ -1,8 +1,8 @@
-"""Get a file over https, whole or not at all; what arrived of it is kept, and a later try goes on from there.
+"""Get a file over https, complete or not at all. A partial download is kept, and the next try continues it.
 
-The part that is here is trusted only if the server sends its last bytes again, and the whole only if its checksums are
-right. A server that drops connections, ignores ranges or answers with an error gets a few more tries; one that sends
-too much, too slowly, or something else is left for the next source.
+A partial file is trusted only if the server sends its last bytes again; the complete file only if its checksums are
+right. If a server drops connections, ignores ranges or answers with an error, it gets a few more tries. If it sends too
+much, too slowly, or another kind of file, the next source is tried.
 """
 
 import fcntl
@@ -25,10 +25,10 @@ from rtm.core.files import digest, room
 from rtm.core.progress import progress
 
 CHUNK = 1 << 18
-OVERLAP = 1 << 16  # bytes that are asked for again, to see that the part here is of the same file
+OVERLAP = 1 << 16  # bytes that are requested again, to check that the partial file belongs to the same file
 MEGABYTE = 10**6
 LARGEST = 1 << 35  # bytes; the largest archive of the paper's datasets has less than 2^33
-HOPS = 10  # from one address to the next
+HOPS = 10  # most redirects
 OK, PARTIAL, NOT_SATISFIABLE = 200, 206, 416
 TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
 BROKEN = (OSError, requests.RequestException, urllib3.exceptions.HTTPError)
@@ -37,30 +37,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a server is waited for."""
+    """The limits for waiting for a server."""
 
     timeout: float = 30  # seconds for a connection, an answer, or the next bytes
     pause: float = 1  # seconds before the second try; they double
     window: float = 60  # seconds over which the speed is measured ...
     slowest: float = 1000  # ... and how many bytes a second it must have at least
-    tries: int = 5  # in a row without a new byte
-    requests: int = 100  # to one source
+    tries: int = 5  # most tries in a row without a new byte
+    requests: int = 100  # most requests to one source
 
 
 class UnreachableError(UserError):
-    """A source that did not give the file; the next may."""
+    """A source did not give the file; the next source may."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
 
 
 class _BrokenError(Exception):
-    """The file did not come whole: worth another try."""
+    """The file is incomplete, but another try may work."""
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """One process at a time; the others wait."""
+    """Let one process at a time into this block; the others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_name(f".{path.name}.lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -70,11 +70,11 @@ def locked(path: Path) -> Iterator[None]:
 def download(
     url: str,
     path: Path,
-    checksums: Mapping[str, str],  # by algorithm, where they are known
+    checksums: Mapping[str, str],  # by algorithm, as far as they are known
     largest: int = LARGEST,
     patience: Patience | None = None,
 ) -> None:
-    """Write `path`; nothing is done if it is there."""
+    """Download to `path`, unless it exists."""
     with locked(path):
         if path.exists():
             return
@@ -82,7 +82,7 @@ def download(
         resumed = part.exists()
         getting = _Download(url, part, largest, patience or Patience())
         getting.complete()
-        if resumed and difference(part, checksums):  # perhaps what was here before
+        if resumed and difference(part, checksums):  # perhaps the old part was wrong
             part.unlink()
             getting.complete()
         if wrong := difference(part, checksums):
@@ -92,7 +92,7 @@ def download(
 
 
 def difference(path: Path, checksums: Mapping[str, str]) -> str:
-    """How a file differs from the checksums that it should have; nothing if it does not."""
+    """A text about the difference between a file and its known checksums; "" if there is none."""
     for algorithm, expected in checksums.items():
         if (found := digest(path, algorithm)) != expected:
             return f"{algorithm} is {found}, not {expected}"
@@ -100,14 +100,14 @@ def difference(path: Path, checksums: Mapping[str, str]) -> str:
 
 
 class _Session(requests.Session):
-    """Follows no redirect: requests leaves the connection open where an address is none."""
+    """A session that follows no redirects: requests would leave the connection open if the new address is invalid."""
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         return None
 
 
 class _Download:
-    """One file from one source, in as many requests as it takes while they bring something."""
+    """One file from one source. It is requested again as long as the requests bring new bytes."""
 
     def __init__(self, url: str, part: Path, largest: int, patience: Patience) -> None:
         self.url, self.part, self.largest, self.patience = url, part, largest, patience
@@ -133,11 +133,11 @@ class _Download:
         raise UnreachableError(f"{self.url} broke off{kept} ({reason}).")
 
     def _append(self, file: IO[bytes]) -> None:
-        """Ask for the rest of the file, from a little before its end here, and write it."""
+        """Request the rest of the file and write it. The request begins a little before the end of the partial file."""
         begin = max(0, _size(self.part) - OVERLAP)
         with self._asked(begin) as response:
             chunks, rest = self._chunks(response), response.raw.length_remaining or 0
-            if not begin or response.status_code != PARTIAL:  # from the beginning, asked for or not
+            if not begin or response.status_code != PARTIAL:  # the answer begins at the first byte
                 first = next(chunks, b"")
                 self._refuse_page(response, first)
                 file.truncate(0)
@@ -150,7 +150,7 @@ class _Download:
     def _asked(self, begin: int) -> Iterator[requests.Response]:
         with self._answer(begin) as response:
             code = response.status_code
-            if begin and code == NOT_SATISFIABLE:  # the part here is longer than the file there
+            if begin and code == NOT_SATISFIABLE:  # the partial file is longer than the server's file
                 with self._asked(0) as whole:
                     yield whole
                 return
@@ -161,7 +161,7 @@ class _Download:
             yield response
 
     def _answer(self, begin: int) -> requests.Response:
-        """The answer at the end of the redirects, of which none may leave encryption."""
+        """The answer after all redirects. An https address must not lead to http."""
         url = self.url
         for _ in range(HOPS):
             response = self._get(url, begin)
@@ -191,12 +191,12 @@ class _Download:
         except ValueError:
             raise self._no_address(url) from None
         except requests.ConnectionError as error:
-            if not isinstance(_inner(error), urllib3.exceptions.MaxRetryError):  # it was reached, and broke off
+            if not isinstance(_inner(error), urllib3.exceptions.MaxRetryError):  # the connection broke after its start
                 raise
             raise UnreachableError(f"{url} cannot be reached ({_reason(error)}).") from None
 
     def _refuse_page(self, response: requests.Response, first: bytes) -> None:
-        """A login or a licence page is no archive, whatever it is called."""
+        """Raise an error if the answer is a web page, for example for a login or a licence, instead of a file."""
         if not first:
             raise UnreachableError(f"{self.url} answers with an empty file.")
         kind, start = response.headers.get("Content-Type", ""), first[:256].lstrip().lower()
@@ -216,7 +216,7 @@ class _Download:
                 report(here // MEGABYTE)
 
     def _chunks(self, response: requests.Response) -> Iterator[bytes]:
-        """The bytes of an answer as they come, while they come fast enough."""
+        """Yield the bytes of an answer as they arrive, as long as they arrive fast enough."""
         began, came = time.monotonic(), 0
         while chunk := response.raw.read1(CHUNK):
             yield chunk
@@ -236,7 +236,7 @@ class _Download:
 
 
 def _within(seconds: float, call: Callable[[], T]) -> T:
-    """The result of a call that may hang: a server can send its header a byte at a time for ever."""
+    """The result of a call, with a time limit, because a server can send its header one byte at a time for ever."""
     answers: SimpleQueue[T | BaseException] = SimpleQueue()
 
     def run() -> None:
@@ -256,7 +256,7 @@ def _within(seconds: float, call: Callable[[], T]) -> T:
 
 
 def _inner(error: BaseException) -> BaseException | None:
-    """The error that a package wrapped in one of its own."""
+    """The error inside an error, if a package wrapped it in its own type."""
     wrapped = [getattr(error, "reason", None), *reversed(error.args)]
     return next((each for each in wrapped if isinstance(each, BaseException)), None)
 
@@ -264,7 +264,7 @@ def _inner(error: BaseException) -> BaseException | None:
 def _reason(error: BaseException) -> str:
     while inner := _inner(error):
         error = inner
-    text = " ".join(str(error).split()).split("): ", 1)[-1]  # without urllib3's name of the connection
+    text = " ".join(str(error).split()).split("): ", 1)[-1]  # remove urllib3's name of the connection
     return text or type(error).__name__
 
 
@@ -273,7 +273,7 @@ def _size(path: Path) -> int:
 
 
 def _overlap(response: requests.Response, file: IO[bytes], begin: int) -> bytes:
-    """The end of the part here, with which an answer to a range must begin."""
+    """The end of the partial file; the answer to a range must begin with these bytes."""
     if not response.headers.get("Content-Range", "").startswith(f"bytes {begin}-"):
         file.truncate(0)
         raise _BrokenError("it sends another range than was asked for")
@@ -282,7 +282,7 @@ def _overlap(response: requests.Response, file: IO[bytes], begin: int) -> bytes:
 
 
 def _after(here: bytes, chunks: Iterator[bytes], file: IO[bytes]) -> bytes:
-    """What comes after the bytes that are here already, and that must come first."""
+    """Check that the answer begins with the bytes `here`; return the bytes of the last chunk after them."""
     while here:
         chunk = next(chunks, b"")
         if not chunk:

@@ -1,7 +1,7 @@
-"""`rtm fetch`: find what a dataset or network is made from, here or elsewhere, check it, and have it prepared.
+"""`rtm fetch`: find the source of a dataset or network, on this machine or elsewhere, check it, and prepare it.
 
-What outputs are is decided by rtm.data.prepare and rtm.data.weights alone; how their sources are found leaves results
-fresh. A source is known by its published checksum, or by the one that the receipt of the first fetch keeps.
+Only rtm.data.prepare and rtm.data.weights decide the content of outputs, so a change of this module leaves results
+fresh. A source is identified by its published checksum, or by the checksum in the receipt of its first fetch.
 """
 
 import os
@@ -33,10 +33,10 @@ def fetch_dataset(
     seen: Seen | None = None,
     wait: bool = False,
 ) -> dict[str, str]:
-    """Prepare a dataset, and return the sha256 of all that was used and made: what `seen` should be next time."""
+    """Prepare a dataset. Return the sha256 of all sources and outputs, which is `seen` in the next call."""
     seen = seen or {}
     with locked(downloads / name):
-        for left in images.parent.glob(".*.tmp"):  # by a fetch that was killed
+        for left in images.parent.glob(".*.tmp"):  # left over because a fetch was killed
             left.unlink()
         if dataset.made_here:
             return prepare(name, dataset, images, recorded=seen)
@@ -59,7 +59,7 @@ def fetch_dataset(
 
 
 def download_problems(name: str, dataset: Dataset, downloads: Path, seen: Seen) -> list[str]:
-    """Which of the dataset's downloads that are here are not the published or recorded ones."""
+    """Messages about downloaded files of the dataset that differ from the published or recorded checksums."""
     sources = [_pinned(source, seen) for source in dataset.sources]
     here = _here(name, sources, downloads)
     try:
@@ -71,7 +71,7 @@ def download_problems(name: str, dataset: Dataset, downloads: Path, seen: Seen) 
 
 
 def fetch_network(name: str, path: Path, downloads: Path, given: Path | None = None) -> None:
-    """Write the network's tensors to `path`, from a file that is here already or the first source that answers."""
+    """Write the network's tensors to `path`, from a local file or from the first source that answers."""
     network = NETWORKS[name]
     if given and given.is_dir():
         raise UserError(f"{given} is a folder; give the file {Path(network.sources[0].url).name} in it.")
@@ -91,7 +91,7 @@ def fetch_network(name: str, path: Path, downloads: Path, given: Path | None = N
 
 
 def _in_torch_hub(sources: list[Source]) -> Path | None:
-    """A source that torch.hub, or a package that uses it, has downloaded before."""
+    """The file of a source in the cache of torch.hub, if it was downloaded there."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "torch"
     folder = Path(os.environ.get("TORCH_HOME", cache)).expanduser() / "hub" / "checkpoints"
     named = ((folder / source.name, checksums_of(source)) for source in sources if source.url)
@@ -99,7 +99,7 @@ def _in_torch_hub(sources: list[Source]) -> Path | None:
 
 
 def _pinned(source: Source, seen: Seen) -> Source:
-    """A source with the checksum that it had at first sight, where none is published."""
+    """The source; if it has no published checksum, with the checksum of its first fetch."""
     return source if checksums_of(source) else source.model_copy(update={"sha256": seen.get(source.name)})
 
 
@@ -114,13 +114,13 @@ def _given(path: Path) -> Path:
 
 
 def _here(name: str, sources: list[Source], downloads: Path) -> Iterator[Path]:
-    """What the user, or an earlier download, put in place."""
+    """The files or folders of the dataset in downloads/, from the user or from an earlier download."""
     names = [name, *(name + suffix for suffix in ARCHIVE_SUFFIXES), *(source.name for source in sources)]
     return (downloads / each for each in dict.fromkeys(names) if (downloads / each).exists())
 
 
 def _brought(name: str, dataset: Dataset, sources: list[Source], downloads: Path, wait: bool) -> Path:
-    """From the first source that gives it, or by a person."""
+    """Get the dataset from the first source that gives it, or ask the user for it."""
     found, failures = first_of(sources, downloads)
     if found:
         print(*(f"rtm: {each}" for each in failures), f"rtm: {name} comes from {found}", sep="\n", file=sys.stderr)
@@ -142,7 +142,7 @@ def _by_hand(name: str, dataset: Dataset, sources: list[Source], downloads: Path
 
 
 def _awaited(name: str, sources: list[Source], downloads: Path, pause: float = 2) -> Path:
-    """What a person puts in place, once it has stopped growing."""
+    """Wait for a file from the user; return it when it has stopped growing."""
     before = 0
     while True:
         found = next(_here(name, sources, downloads), None)
@@ -154,9 +154,9 @@ def _awaited(name: str, sources: list[Source], downloads: Path, pause: float = 2
 
 
 def _checked(found: Path, dataset: Dataset, sources: list[Source], seen: Seen) -> str:
-    """The sha256 of a source, after a comparison with all that is known of it; nothing of it is read before."""
+    """The sha256 of a source, after a comparison with all known checksums. Its content is not parsed before."""
     published = [checksums_of(source) for source in sources if source.name == found.name]
-    if not published and dataset.kind == "cifar10" and found.is_file():  # pickles: under any name the official ones
+    if not published and dataset.kind == "cifar10" and found.is_file():  # pickles must be official under any name
         published = _nearest(found, sources)
     if found.is_file() and (wrong := next(filter(None, (difference(found, each) for each in published)), "")):
         raise UserError(f"{found} is not the original ({wrong}); delete it and get it again.")
@@ -170,6 +170,6 @@ def _checked(found: Path, dataset: Dataset, sources: list[Source], seen: Seen) -
 
 
 def _nearest(found: Path, sources: list[Source]) -> list[dict[str, str]]:
-    """The checksums of the source that the file is, or of the first one."""
+    """The checksums of the source that equals the file; if none does, of the first source."""
     known = [checksums for source in sources if (checksums := checksums_of(source))]
     return [each for each in known if not difference(found, each)] or known[:1]

@@ -1,4 +1,4 @@
-"""Parts of the frozen networks that not every source has: what a weights file cannot do, said before it is needed."""
+"""Parts of frozen networks that some sources do not have: find missing parts before they are needed."""
 
 import sys
 from pathlib import Path
@@ -10,14 +10,14 @@ from rtm.core.errors import UserError
 from rtm.core.files import reading
 from rtm.core.layout import Layout
 
-PARTS = {  # network: a tensor of the part, and what the part is
+PARTS = {  # network: a tensor of the part, and a name of the part
     "inception": ("fc.weight", "the classes of the Inception score"),
     "vgg16": ("classifier.3.weight", "the layers behind precision and recall of protocol rs_imle"),
 }
 
 
 def lacking(name: str, path: Path) -> str:
-    """What the file of a network does not hold; "" if it has everything."""
+    """The part that the file of a network does not have; "" if it has everything."""
     if name not in PARTS:
         return ""
     tensor, part = PARTS[name]
@@ -26,7 +26,8 @@ def lacking(name: str, path: Path) -> str:
 
 
 def check_parts(config: Config, layout: Layout, experiment: Experiment) -> None:
-    """Refuse a training whose metrics cannot be measured with the weights that are here; say what else is missing."""
+    """Raise an error if the training's metrics cannot be measured with the present weights; print what else is
+    missing."""
     for name in experiment.recipe.evaluation.protocols:
         protocol = config.params.protocols[name]
         for network in dict.fromkeys((protocol.extractor, protocol.pr_extractor)):

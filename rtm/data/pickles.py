@@ -1,8 +1,8 @@
-"""Read pickles that hold plain containers, numbers, texts and numeric numpy arrays; anything else in them is refused.
+"""Read pickles that hold plain containers, numbers, texts and numeric numpy arrays; everything else is refused.
 
-A pickle is a program for a small machine. Its instructions are all looked at before the first one runs, and the few
-functions that it may call are the ones below, which check what they are given: numpy's own would take a pointer from
-the file (an array of objects), a size that the data does not have, or a subclass.
+A pickle is a program for a small machine. All its instructions are checked before the first one runs. The program may
+call only the few functions below, which check their arguments. numpy's own functions would accept a pointer from the
+file (an array of objects), a size that differs from the data, or a subclass.
 """
 
 import io
@@ -26,7 +26,7 @@ _PUTS = {"PUT", "BINPUT", "LONG_BINPUT"}
 _NUMBERS = {"b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"}
 _ORDERS = {"<", ">", "=", "|"}
 _DIMENSIONS = 32
-# what the machine raises at instructions that make no sense
+# exceptions that the machine raises for senseless instructions
 _DAMAGED = (
     *(pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError),
     *(OverflowError, MemoryError, RecursionError),
@@ -34,7 +34,7 @@ _DAMAGED = (
 
 
 def load_arrays(file: IO[bytes]) -> Any:
-    """The content of a pickle, with byte strings for keys where it comes from Python 2."""
+    """The content of a pickle. If it comes from Python 2, keys are byte strings."""
     content = file.read()
     try:
         _check_instructions(content)
@@ -44,7 +44,8 @@ def load_arrays(file: IO[bytes]) -> Any:
 
 
 def _check_instructions(content: bytes) -> None:
-    """Refuse calls of another kind, and a memory cell far beyond the last: the machine would reserve all before it."""
+    """Raise an error for other instructions, and for a memory cell far beyond the last one, because the machine would
+    reserve all cells before it."""
     for number, (instruction, argument, _) in enumerate(pickletools.genops(content)):
         if not _INSTRUCTIONS.fullmatch(instruction.name):
             raise pickle.UnpicklingError(f"{instruction.name} has no place in a file of arrays")
@@ -77,7 +78,7 @@ class _Function:
 
 
 class _Type:
-    """numpy.dtype, of numbers alone: its name comes first, the order of its bytes later."""
+    """numpy.dtype, for numbers only. The pickle gives its name first and its byte order later."""
 
     __slots__ = ("name", "order")
 
@@ -95,7 +96,7 @@ class _Type:
 
 
 class _Array(np.ndarray[Any, Any]):
-    """numpy.ndarray, empty until its state is known to fit."""
+    """numpy.ndarray. It is empty until its state has been checked."""
 
     def __setstate__(self, state: tuple[Any, ...], /) -> None:
         _version, shape, kind, fortran, content = state
@@ -104,12 +105,12 @@ class _Array(np.ndarray[Any, Any]):
             raise pickle.UnpicklingError("not an array of numbers")
         if math.prod(shape) * kind.real().itemsize != len(content):
             raise pickle.UnpicklingError("an array with another size than its data")
-        checked: Any = (1, shape, kind.real(), bool(fortran), content)  # numpy's stub asks for a numpy.bool
+        checked: Any = (1, shape, kind.real(), bool(fortran), content)  # Any, because numpy's stub wants a numpy.bool
         super().__setstate__(checked)
 
 
 def _one_of(allowed: set[str], given: object) -> str:
-    """Python 2 writes such words as bytes."""
+    """The word, if it is allowed; Python 2 writes such words as bytes."""
     word = given.decode("ascii") if isinstance(given, bytes) else given
     if not isinstance(word, str) or word not in allowed:
         raise pickle.UnpicklingError(f"{word!r} is none of {sorted(allowed)}")
@@ -128,11 +129,11 @@ def _scalar(kind: _Type, content: bytes) -> Any:
 
 
 def _encoded(text: str, encoding: str) -> bytes:
-    """How Python 3 writes bytes for Python 2."""
+    """Bytes from their form in a pickle that Python 3 wrote for Python 2."""
     return text.encode(_one_of({"latin1"}, encoding))
 
 
-_NDARRAY = _Function(_empty)  # never called: the argument of _reconstruct
+_NDARRAY = _Function(_empty)  # never called, only an argument of _reconstruct
 _KNOWN = {
     ("numpy.core.multiarray", "_reconstruct"): _Function(_empty),
     ("numpy.core.multiarray", "scalar"): _Function(_scalar),

@@ -1,4 +1,4 @@
-"""Open an image file of a foreign origin: four formats, a bounded size, and the checks that the format offers."""
+"""Open an image file that is not trusted: four formats, a limited size, and the checks that the format has."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from rtm.core.errors import UserError, printable
 from rtm.core.files import UNREADABLE
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp"}
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # of others Pillow starts programs (PostScript) or reads further files
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # for others, Pillow may start programs (PostScript) or read more files
 LARGEST = 1 << 26  # pixels
 DAMAGED = UNREADABLE
 
@@ -20,7 +20,7 @@ DAMAGED = UNREADABLE
 def open_image(
     file: Path | IO[bytes], name: str, remedy: str, formats: tuple[str, ...] = FORMATS
 ) -> Iterator[Image.Image]:
-    """An image to be read inside of the `with`; what cannot be read is one sentence with `name` and `remedy`."""
+    """An image that can be read inside the `with` block. If it cannot be read, the error has `name` and `remedy`."""
     try:
         _check(file, formats)
         with Image.open(file, formats=formats) as image:
@@ -30,7 +30,7 @@ def open_image(
 
 
 def _check(file: Path | IO[bytes], formats: tuple[str, ...]) -> None:
-    """The size from the header, and the checksums of a PNG, which Pillow skips where it decodes."""
+    """Check the size in the header, and the checksums of a PNG, because Pillow does not check them when it decodes."""
     with Image.open(file, formats=formats) as image:
         if image.width * image.height > LARGEST:
             raise ValueError("too large")

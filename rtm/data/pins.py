@@ -1,4 +1,4 @@
-"""Write the sha256 of prepared images into params/, as a person would: one line, and everything else unchanged."""
+"""Write the sha256 of prepared images into params/: change one line and nothing else."""
 
 import shutil
 import tempfile
@@ -12,13 +12,13 @@ from rtm.config.experiments import Dataset
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
 
-_BEFORE = ("licence", "citation", "sources")  # the keys before which a new line looks best
+_BEFORE = ("licence", "citation", "sources")  # a new line is added before the first of these keys
 
 
 def pin(folder: Path, name: str, sums: Mapping[str, str]) -> Path:
     """Set `sha256` of a dataset (key "images.npy") and of its test split ("test_images.npy"); return the changed file.
 
-    The loader reads the new text before it takes the place of the old, and nothing but these values may differ.
+    Before the file is replaced, the loader reads the new text, and only these values may differ.
     """
     file = _file_of(folder)
     text = changed = file.read_text("utf-8")
@@ -40,7 +40,7 @@ def _file_of(folder: Path) -> Path:
 
 
 def _with_value(text: str, place: tuple[str, ...], sha256: str, file: str) -> str:
-    """The text with `sha256` set in the mapping at a place: in its line, or in a new one."""
+    """The text with `sha256` set in the mapping at `place`. It changes the existing line or adds a new one."""
     node = yaml.compose(text, yaml.SafeLoader)
     for step in place:
         own = _own(node)
@@ -53,13 +53,13 @@ def _with_value(text: str, place: tuple[str, ...], sha256: str, file: str) -> st
         return text[: value.start_mark.index] + sha256 + text[value.end_mark.index :]
     after = own[next((key for key in _BEFORE if key in own), list(own)[-1])][0].start_mark
     indent = text[after.index - after.column : after.index]
-    if indent.strip():  # on one line, in braces
+    if indent.strip():  # the mapping is on one line, in braces
         return text[: after.index] + f"sha256: {sha256}, " + text[after.index :]
     return text[: after.index] + f"sha256: {sha256}\n{indent}" + text[after.index :]
 
 
 def _own(node: yaml.Node | None) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-    """The keys that a mapping itself has, with their values; not those that it takes over by `<<`."""
+    """The mapping's own keys with their values, without the keys that it inherits by `<<`."""
     assert isinstance(node, yaml.MappingNode)
     return {key.value: (key, value) for key, value in node.value}
 

@@ -1,7 +1,7 @@
 """Prepare a dataset once as one memory-mappable array: the same input gives the same bytes on any machine.
 
-Files are taken in the order of their paths, folder by folder. A reader yields each image with its place in that order,
-so that an archive is read from front to back and nothing large is held in memory.
+Images are ordered by the paths of their files, folder by folder. A reader yields each image with its place in this
+order. So an archive can be read from front to back, and nothing large is held in memory.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from rtm.data.pickles import load_arrays
 from rtm.data.pictures import SUFFIXES, open_image
 
 Row = tuple[int, Pixels, int]  # place, image, class
-Origin = dict[str, str]  # file and sha256 that the images came from
+Origin = dict[str, str]  # the source of the images: file and sha256
 RESIZE = {"bilinear": Image.Resampling.BILINEAR, "lanczos": Image.Resampling.LANCZOS}
 ORDERS = {
     "digits": "in scikit-learn's order",
@@ -39,7 +39,7 @@ ORDERS = {
 }
 CIFAR_TRAINING = ("train_lables.json", [f"data_batch_{number}" for number in range(1, 6)])  # npm's own spelling
 CIFAR_TEST = ("test_lables.json", ["test_batch"])
-TEST = "test_"  # how the files of the test split begin
+TEST = "test_"  # the beginning of the names of the test split's files
 
 
 def prepare(
@@ -52,7 +52,7 @@ def prepare(
 ) -> dict[str, str]:
     """Write the dataset's files beside `images` and return the sha256 of its arrays, by file name.
 
-    They must be those of params/ and the `recorded` ones, as far as these are known; otherwise nothing is changed.
+    They must equal the values in params/ and the `recorded` ones, if these are known. Otherwise nothing is changed.
     """
     meta = images.with_name("meta.json")
     counts = {"": dataset.count} | ({TEST: dataset.test.count} if dataset.test else {})
@@ -69,7 +69,7 @@ def prepare(
                 found[path.name] = digest(file.name)
                 known = {"params/datasets.yaml": expected[path.name], "its receipt": (recorded or {}).get(path.name)}
                 _refuse_other(f"{path.name} of {name}", found[path.name], known)
-            meta.unlink(missing_ok=True)  # what is there is no dataset until the new one is whole
+            meta.unlink(missing_ok=True)  # no meta.json means no dataset until the new one is complete
         for prefix in ("", TEST):
             _write_labels(images.with_name(f"{prefix}labels.npy"), labels.get(prefix) if dataset.classes else None)
         if not dataset.test:
@@ -113,7 +113,7 @@ def _refuse_other(name: str, sha256: str, expected: Mapping[str, str | None]) ->
 
 
 def _write(name: str, dataset: Dataset, count: int, file: IO[bytes], rows: Iterable[Row]) -> Labels:
-    """An .npy file, image by image, wherever each belongs."""
+    """Write an .npy file image by image, each at its place."""
     shape = (count, dataset.resolution, dataset.resolution, 3)
     np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
     begin, stride = file.tell(), int(np.prod(shape[1:]))
@@ -155,7 +155,7 @@ def _read(name: str, dataset: Dataset, source: Path | None, test: bool) -> Itera
 
 
 def _digits(dataset: Dataset) -> Iterator[Row]:
-    from sklearn.datasets import load_digits  # slow to import, and needed nowhere else
+    from sklearn.datasets import load_digits  # here, because the import is slow
 
     digits = load_digits()
     size, chosen = (dataset.resolution, dataset.resolution), slice(dataset.first, dataset.first + dataset.count)
@@ -166,7 +166,7 @@ def _digits(dataset: Dataset) -> Iterator[Row]:
 
 
 def _own(name: str, dataset: Dataset) -> Iterator[Row]:
-    """The first images of a class or function from outside, which yields images or (image, label)."""
+    """The first images from a user's class or function, which yields images or (image, label)."""
     made = iter(built(dataset.kind, {"resolution": dataset.resolution}, dataset.options or {}))
     for place, row in enumerate(islice(made, dataset.count)):
         image, label = row if isinstance(row, tuple) else (row, -1)
@@ -180,7 +180,7 @@ def _own(name: str, dataset: Dataset) -> Iterator[Row]:
 
 
 def _subset(dataset: Dataset, source: Path) -> Iterator[Row]:
-    """`count` images of another dataset from the one with number `first` on; equal images count once."""
+    """`count` images of another dataset, ordered by sha256, from number `first` on; equal images count once."""
     whole = Images(source)
     labels = np.zeros(len(whole), np.int64) if whole.labels is None else whole.labels
     inside = np.arange(len(whole)) if dataset.label is None else np.flatnonzero(labels == dataset.label)
@@ -190,7 +190,7 @@ def _subset(dataset: Dataset, source: Path) -> Iterator[Row]:
 
 
 def _cifar10(archive: Archive, test: bool) -> Iterator[Row]:
-    """The official pickled batches, or the same as PNG sheets of one image a row."""
+    """CIFAR-10 from the official pickled batches, or from PNG sheets with one image in each row."""
     members = {member.path.name: member for member in archive.members()}
     labels, batches = CIFAR_TEST if test else CIFAR_TRAINING
     sheets = f"{batches[0]}.png" in members
@@ -219,7 +219,7 @@ def _sheets(archive: Archive, members: list[Member], labels: Member) -> Iterator
 
 
 def _images(name: str, dataset: Dataset, archive: Archive) -> Iterator[Row]:
-    """One image a file, or many a TFRecord file."""
+    """Images from files with one image each, or from TFRecord files with many images."""
     members = _inside(archive.members(), dataset.folders)
     records = sorted((member for member in members if member.path.suffix == ".tfrecords"), key=_parts)
     if records:
@@ -243,7 +243,7 @@ def _parts(member: Member) -> tuple[str, ...]:
 
 
 def _inside(members: list[Member], folders: tuple[str, ...]) -> list[Member]:
-    """The files under the dataset's own folders; all, where the source has none of them."""
+    """The files in the dataset's folders; all files, if the source has none of these folders."""
     inside = [member for member in members if set(member.path.parts[:-1]) & set(folders)]
     return inside or members
 

@@ -1,4 +1,4 @@
-"""Which images a step trains on: a pure function of (seed, step), whatever the number of processes."""
+"""The images of a training step: a pure function of (seed, step), independent of the number of processes."""
 
 from functools import lru_cache
 
@@ -16,7 +16,8 @@ def _epoch(seed: int, images: int, epoch: int) -> Tensor:
 
 
 def batch_of(seed: int, step: int, batch: int, images: int) -> Tensor:
-    """Indices of the global batch; batches run over epoch borders, so that every epoch sees each image once."""
+    """Indices of the global batch. A batch may contain the end of an epoch and the beginning of the next, so every
+    epoch has each image exactly once."""
     parts, at, missing = [], step * batch, batch
     while missing:
         epoch, offset = divmod(at, images)
@@ -26,7 +27,7 @@ def batch_of(seed: int, step: int, batch: int, images: int) -> Tensor:
 
 
 def expecting(images: Images, seed: int, step: int, batch: int, accumulate: int, device: torch.device) -> Tensor:
-    """`batch_of`; what this process needs for the next step is read while a GPU works on this one."""
+    """The same as `batch_of`. Also read this process's images for the next step while a GPU works on this step."""
     now, after = (batch_of(seed, which, batch, len(images)) for which in (step, step + 1))
     images.expect(distributed.share(after).chunk(accumulate), device)
     return now

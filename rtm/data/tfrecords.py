@@ -1,6 +1,6 @@
-"""Images of a TFRecord file, as Glow's CelebA-HQ has them: an Example a record, with `shape` and raw `data`.
+"""Images of a TFRecord file, as in Glow's CelebA-HQ: each record is an Example with `shape` and raw `data`.
 
-Both checksums of every record, of its length and of its data, are compared.
+Both checksums of every record (of its length and of its data) are compared.
 """
 
 import math
@@ -49,7 +49,7 @@ def _records(content: memoryview) -> Iterator[memoryview]:
 
 
 def _feature(entry: memoryview) -> tuple[bytes, memoryview]:
-    """Name and payload of an entry of the map: the first bytes or the packed integers."""
+    """The name and the payload of an entry of the map; the payload is the first bytes or the packed integers."""
     parts = dict(_fields(entry))
     values = next(_fields(parts[2]))[1]  # a list of bytes or of integers
     payload = next(_fields(values))[1]
@@ -65,7 +65,7 @@ def _nested(message: memoryview, *path: int) -> Iterator[memoryview]:
 
 
 def _fields(message: memoryview) -> Iterator[Field]:
-    """The length-delimited fields of a protocol buffer: all that an Example of images consists of."""
+    """The length-delimited fields of a protocol buffer; an Example of images has no other fields."""
     at = 0
     while at < len(message):
         key, at = _integer(message, at)
@@ -85,7 +85,7 @@ def _integers(packed: memoryview) -> list[int]:
 
 
 def _integer(message: memoryview, at: int) -> tuple[int, int]:
-    """A base-128 number, and where it ends."""
+    """A base-128 number, and the place after its end."""
     value = 0
     for place in range(_LONGEST):
         byte = message[at + place]
@@ -96,6 +96,6 @@ def _integer(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def _masked_crc(content: memoryview) -> int:
-    """CRC-32C as TFRecord files hold it: rotated by 15 bits, and a constant added."""
+    """CRC-32C in the form of TFRecord files: rotated by 15 bits, plus a constant."""
     crc = int(google_crc32c.value(bytes(content)))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

