@@ -1,4 +1,4 @@
-"""A folder with params/ and one trained experiment, and `rtm` in it."""
+"""Folders to call `rtm` in: with checkpoints, and with a store."""
 
 import shutil
 import sys
@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import PARAMS, checkpoints
+from support import PARAMS, ROOT, checkpoints, fake_results
 from support.checkpoints import GAN, IMLE
 
 from rtm.cli import main as cli
 from rtm.config import load
+from rtm.core.files import write_text
+from rtm.lineage.job import Job
+from rtm.lineage.store import SWITCH
+from rtm.pipeline.graph import every_job
 
 LAYOUT = load("smoke", PARAMS).layout
 
@@ -37,3 +41,24 @@ def call(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         return capsys.readouterr().out.splitlines()
 
     return run
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a store whose remote is a folder; nothing is made in it."""
+    (tmp_path / "params").symlink_to(ROOT / "params")
+    write_text(tmp_path / ".dvc/config", "[core]\n    remote = far\n['remote \"far\"']\n    url = ../far\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def job(stored: Path) -> Job:
+    """A training of the demo; what it reads is signed for."""
+    found = every_job()["demo/train/digits_rtm/seed0"]
+    for before in found.upstream():
+        if before is not found:
+            fake_results.write_outputs(before)
+    return found

@@ -2,12 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import ROOT
+from support.fake_results import write_outputs
 
 from rtm.cli import runs as module
 from rtm.cli.runs import runs, states
@@ -15,33 +14,10 @@ from rtm.core.files import write_json, write_text
 from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger
 from rtm.lineage.recording import run_folder
-from rtm.lineage.store import SWITCH, kept
-from rtm.pipeline.graph import every_job
+from rtm.lineage.store import SWITCH
 from rtm.pipeline.runs import training
 
 NAME, SEED = "digits_rtm", 0
-
-
-@pytest.fixture(autouse=True)
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    (tmp_path / "params").symlink_to(ROOT / "params")
-    write_text(tmp_path / ".dvc/config", "")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv(SWITCH, raising=False)
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
-
-
-@pytest.fixture
-def job(monkeypatch: pytest.MonkeyPatch) -> Job:
-    """A training of the demo; what it reads is signed for."""
-    found = every_job()[f"demo/train/{NAME}/seed{SEED}"]
-    for before in found.upstream():
-        if before is not found:
-            with kept(before):
-                for path in before.outputs:
-                    write_text(path, before.id)
-    return found
 
 
 def state(folder: Path, ended: str | None, step: int = 7) -> Path:
@@ -50,12 +26,6 @@ def state(folder: Path, ended: str | None, step: int = 7) -> Path:
     write_text(folder / "log.jsonl", json.dumps({"step": step}) + "\n")
     write_text(folder / "state.pt", "state")
     return folder
-
-
-def train(job: Job) -> None:
-    with kept(job):
-        for path in job.outputs:
-            write_text(path, "made")
 
 
 def kinds() -> dict[str, str]:
@@ -72,7 +42,7 @@ def test_each_state_has_its_kind(job: Job, capsys: pytest.CaptureFixture[str]) -
     assert kinds() == {own.name: "unfinished", other.name: "orphaned"}
     state(own, "done")
     assert kinds()[own.name] == "not recorded"
-    train(job)
+    write_outputs(job)
     assert kinds() == {own.name: "finished", other.name: "orphaned"}
     call("list")
     shown = capsys.readouterr().out
@@ -84,7 +54,7 @@ def test_only_finished_ones_are_removed(job: Job, capsys: pytest.CaptureFixture[
     other = state(own.with_name("0" * 16), "stopped")
     call("clean")
     assert own.exists() and other.exists()
-    train(job)
+    write_outputs(job)
     call("clean")
     assert not own.exists() and other.exists()
     assert f"removed finished       {own}" in capsys.readouterr().out
@@ -92,7 +62,7 @@ def test_only_finished_ones_are_removed(job: Job, capsys: pytest.CaptureFixture[
 
 def test_weights_in_the_store_are_enough_and_changed_ones_are_not(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     own = state(run_folder(Ledger(), job), "done")
-    train(job)
+    write_outputs(job)
     job.outputs[0].unlink()
     assert kinds()[own.name] == "finished"  # the store has them
     monkeypatch.setenv(SWITCH, "off")
@@ -103,7 +73,7 @@ def test_weights_in_the_store_are_enough_and_changed_ones_are_not(job: Job, monk
 
 def test_a_state_that_is_being_trained_stays(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     own = state(run_folder(Ledger(), job), None)
-    train(job)
+    write_outputs(job)
     with training(own, NAME, SEED, 0):
         monkeypatch.setattr(module, "is_running", lambda folder: folder == own)  # a process sees no lock of its own
         call("clean")

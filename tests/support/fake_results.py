@@ -10,6 +10,8 @@ from rtm.config.experiments import Recursive
 from rtm.config.reports import SHARES
 from rtm.core.files import write_json, write_text
 from rtm.core.layout import Layout
+from rtm.lineage.job import Job
+from rtm.lineage.store import kept
 from rtm.reports.summary import write_summary
 
 Sections = Mapping[str, Mapping[str, float]]
@@ -74,3 +76,10 @@ def write_curves(config: Config, layout: Layout, name: str, rows: int = 100) -> 
         lines = [",".join(row) for row in zip(losses, rejected, fids, strict=True)]
         header = "step,seconds,loss,lr,rounds,rejected,fid,precision,recall"
         write_text(layout.curve(name, seed), "\n".join([header, *lines]) + "\n")
+
+
+def write_outputs(job: Job) -> None:
+    """The files of a job, signed for and kept."""
+    with kept(job):
+        for path in job.outputs:
+            write_text(path, f"{job.id} {path.suffix}")
