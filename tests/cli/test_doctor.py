@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 from support import PARAMS
 from support.command import rtm
 from support.gpus import machine
@@ -47,6 +49,25 @@ def test_gpus_that_cannot_be_used_do_not_count(driver: str | None, cuda: str, mo
     machine(monkeypatch, 4, usable=False, driver=driver, cuda=cuda)
     finding = doctor._gpu()
     assert not finding.good and "4 GPUs are here" in finding.advice
+
+
+def test_a_network_is_here_for_what_its_file_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load("paper", PARAMS)
+    layout = config.layout
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights").mkdir()
+    save_file({"features.0.weight": torch.zeros(1)}, layout.weights("vgg16"))
+    save_file({"Conv2d_1a_3x3.conv.weight": torch.zeros(1)}, layout.weights("inception"))
+    findings = {each.subject: each for each in doctor._weights(config)}
+    assert "LPIPS" in findings["vgg16"].advice and "it lacks the layers behind precision" in findings["vgg16"].advice
+    assert (findings["vgg16"].good, findings["inception"].good, findings["dinov2"].good) == (None, None, False)
+    advice = {name: found.advice.partition("it lacks")[0] for name, found in findings.items()}
+    assert "FID, KID and P/R of paper" in advice["inception"] and "FID and KID of rs_imle" in advice["inception"]
+    assert "score" not in advice["inception"] and "P/R" not in advice["vgg16"]
+    assert "P/R of dinov2" in advice["dinov2"]
+    for name in ("vgg16", "dinov2"):
+        layout.weights(name).write_bytes(b"x")
+        assert "is damaged" in doctor._network(config, name).advice
 
 
 def test_datasets_that_are_here_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import torch
 from safetensors.torch import save_file
 from support.networks import offer
 
-from rtm.cli import doctor
 from rtm.config import load
 from rtm.core.errors import UserError
 from rtm.data.parts import check_parts, lacking
@@ -39,13 +38,3 @@ def test_a_training_that_could_not_be_measured_does_not_start(
         check_parts(config, layout, few)
     check_parts(config, layout, many)
     assert "inception.safetensors lacks the classes of the Inception score" in capsys.readouterr().err
-    findings = {each.subject: each for each in doctor._weights(config)}
-    assert "LPIPS" in findings["vgg16"].advice and "it lacks the layers behind precision" in findings["vgg16"].advice
-    assert (findings["vgg16"].good, findings["inception"].good, findings["dinov2"].good) == (None, None, False)
-    advice = {name: found.advice.partition("it lacks")[0] for name, found in findings.items()}
-    assert "FID, KID and P/R of paper" in advice["inception"] and "FID and KID of rs_imle" in advice["inception"]
-    assert "score" not in advice["inception"] and "P/R" not in advice["vgg16"]
-    assert "P/R of dinov2" in advice["dinov2"]
-    for name in ("vgg16", "dinov2"):
-        layout.weights(name).write_bytes(b"x")
-        assert "is damaged" in doctor._network(config, name).advice

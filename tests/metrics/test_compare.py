@@ -1,8 +1,6 @@
 """Any images against any others: the numbers, their marks, and what is refused before anything is extracted."""
 
-import argparse
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,6 @@ from PIL import Image
 from support.demo_images import Demo
 from support.images import pixels
 
-from rtm.cli import evaluating
 from rtm.cli.evaluating import WIDTH, lines_of
 from rtm.core.errors import UserError
 from rtm.metrics import compare as comparing
@@ -84,19 +81,6 @@ def test_every_line_fits_however_long_the_names_are(demo: Demo) -> None:
     np.save(place / "real.npy", demo[2])
     lines = lines_of(compared(demo, "fakes.npy", f"{place}/real.npy", samples=60))
     assert max(map(len, "\n".join(lines).splitlines())) <= WIDTH
-
-
-def test_a_place_that_cannot_be_written_is_refused_at_once(
-    demo: Demo, monkeypatch: pytest.MonkeyPatch, nothing_extracted: None
-) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--scale", default="demo")
-    evaluating.add_options(parser)
-    Path("file").write_text("")
-    monkeypatch.setattr(evaluating, "Context", lambda _: SimpleNamespace(config=demo[0], layout=demo[1]))
-    for place, words in {"file/x.json": "cannot be written", ".": "is a folder", "/proc/x.json": "cannot be"}.items():
-        with pytest.raises(UserError, match=words):
-            evaluating.evaluate(parser.parse_args(["fakes.npy", "digits", "--json", place, "--protocol", "digits"]))
 
 
 def test_precision_and_recall_of_a_few_see_every_class_of_a_sorted_folder(demo: Demo) -> None:
