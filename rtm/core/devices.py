@@ -13,12 +13,13 @@ def best_device() -> "torch.device":
 
 
 def allow_tf32(allowed: bool) -> None:
-    """In float32 convolutions, in training, sampling and latency alike; never in products of matrices nor metrics."""
+    """Set whether float32 convolutions on a GPU may use TF32. It is the same in training, sampling and latency; matrix
+    products and metrics never use TF32."""
     import torch
 
     torch.backends.cudnn.allow_tf32 = allowed
 
 
 def sent(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
-    """A copy on the device; a GPU takes it from pinned memory when it is there, and nobody waits."""
+    """A copy on the device. A GPU copies it from pinned memory later, so the CPU does not wait."""
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)

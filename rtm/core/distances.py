@@ -35,20 +35,20 @@ Ints: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = NDArray[np.floating] | Tensor
 
 FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # unit roundoffs
-TILE = {"cpu": 2**23, "cuda": 2**27}  # distances held at a time where rows must be whole
-EDGE = {"cpu": 2**10, "cuda": 2**13}  # rows and columns of a tile where they need not
+TILE = {"cpu": 2**23, "cuda": 2**27}  # number of distances in a tile with complete rows
+EDGE = {"cpu": 2**10, "cuda": 2**13}  # rows and columns of other tiles
 _UNDERFLOW = 2.0**-100  # far above the loss of d subnormal products, far below any margin that matters
-_CHUNK = 1 << 18  # numbers held at once where rows are gathered; of larger blocks the allocator keeps several
+_CHUNK = 1 << 18  # numbers in gathered rows at a time; the allocator would keep several larger blocks
 
 
 def rounding(terms: int, unit: float = FLOAT32) -> float:
-    """How far a computed sum of products may be off, relative to the sum of their magnitudes."""
+    """The largest error of a computed sum of products, relative to the sum of their magnitudes."""
     return 1.01 * (terms + 12) * unit
 
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Compute float32 products in float32. A device may use shorter formats, for which no bound holds."""
+    """Compute float32 products in float32. Otherwise a device may use shorter formats, for which no bound holds."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -59,7 +59,8 @@ def full_precision() -> Iterator[None]:
 
 
 def product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """a @ b.T, on the CPU by numpy, whose OpenBLAS took a tenth less time than torch's library on an AMD processor."""
+    """a @ b.T. On the CPU numpy computes it, because its OpenBLAS was 10 % faster than torch's library (on an AMD
+    processor)."""
     if a.device.type != "cpu":
         return torch.mm(a, b.T, out=out)
     with np.errstate(invalid="ignore"):  # callers check the result for values that are not finite
@@ -81,7 +82,7 @@ def _gathered(features: Matrix, rows: Tensor) -> Tensor:
 
 
 def _sum_rows(values: Tensor) -> Tensor:
-    """Sum each row by halving it, in place: the same order for every pair, so that equal differences stay equal."""
+    """Sum each row in place by halving it. The order is the same for every pair, so equal rows have equal sums."""
     width = values.shape[1]
     while width > 1:
         half = (width + 1) // 2
@@ -97,10 +98,10 @@ def _chunks(count: int, width: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class Points:
-    """One set of features and its centred float32 copy on the device, both sets about the same centre."""
+    """One set of features and its centred float32 copy on the device. All sets have the same centre."""
 
     features: NDArray[np.floating]  # (n, d), as given
-    common: np.dtype[np.floating]  # of all sets
+    common: np.dtype[np.floating]  # common type of all sets
     scale: float  # a power of two: the copy's norms are at most 1
     copy: Tensor  # (n, d) float32
     half: Tensor  # (n,) float32, (N - margin) / 2
@@ -111,7 +112,7 @@ class Points:
 
     @cached_property
     def identity(self) -> NDArray[np.uint64]:
-        """(n, 2), equal for equal rows of all sets: a hash of 128 bits."""
+        """(n, 2): a hash of 128 bits for each row; equal rows of all sets have equal hashes."""
         rows = (row.astype(self.common, copy=False).tobytes() for row in self.features)
         digests = b"".join(hashlib.blake2b(row, digest_size=16).digest() for row in rows)
         return np.frombuffer(digests, np.uint64).reshape(-1, 2)
@@ -187,7 +188,7 @@ def kth_bound(a: Points, b: Points, i: slice, j: slice, values: Tensor, k: int) 
 
 
 def threshold(points: Points, limit: Floats) -> Tensor:
-    """The value that `tile` must reach if the squared distance may be below `limit`. No distance is below zero."""
+    """The value that `tile` reaches if the squared distance may be below `limit`. No distance is below zero."""
     reach = np.nextafter((-limit / (2 * points.scale**2)).astype(np.float32), np.float32(-np.inf))
     return torch.from_numpy(np.where(limit > 0, reach, np.float32(np.inf))).to(points.copy.device)
 
@@ -204,13 +205,13 @@ def select(a: Points, b: Points, i: slice, j: slice, values: Tensor, mask: Tenso
 
 
 def refine(a: Points, b: Points, pairs: Pairs) -> Pairs:
-    """Second step: pairs that share rows or columns form a cluster; a float64 product for each, about its mean."""
+    """Second step: pairs that share rows or columns form a cluster, which gets a float64 product about its mean."""
     rows, row = np.unique(pairs.rows, return_inverse=True)
     cols, col = np.unique(pairs.cols, return_inverse=True)
     nodes = len(rows) + len(cols)
     graph = coo_array((np.ones(len(pairs.rows), bool), (row, len(rows) + col)), shape=(nodes, nodes))
     label = connected_components(graph, directed=False)[1][row]
-    few = np.bincount(label)[label] < 16  # differences are cheaper than a product for so few
+    few = np.bincount(label)[label] < 16  # for so few pairs, differences are cheaper than a product
     order = np.flatnonzero(~few)[np.argsort(label[~few], kind="stable")]
     clusters = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
     return Pairs.join([exact(a, b, pairs.where(few)), *(_cluster(a, b, pairs.where(cluster)) for cluster in clusters)])
@@ -232,7 +233,7 @@ def _cluster(a: Points, b: Points, pairs: Pairs) -> Pairs:
 
 
 def exact(a: Points, b: Points, pairs: Pairs) -> Pairs:
-    """Third step: the squared differences in float64. Of many pairs equal rows are left out, whose distance is 0."""
+    """Third step: the squared differences in float64. If there are many pairs, equal rows get 0 without computing."""
     squared, open_ = np.zeros(len(pairs.rows)), np.arange(len(pairs.rows))
     if len(open_) > 8 * (len(a) + len(b)):
         open_ = np.flatnonzero((a.identity[pairs.rows] != b.identity[pairs.cols]).any(axis=1))
@@ -248,7 +249,7 @@ def ranked(rows: Ints, values: Floats) -> tuple[Ints, Ints]:
 
 
 def nearest(queries: Matrix, base: Matrix, k: int) -> tuple[Floats, Ints]:
-    """Distances and indices, both (queries, k), of the k nearest rows of base, nearest first, equal ones by index."""
+    """Distances and indices, both (queries, k), of the k nearest rows of `base`: nearest first, ties by index."""
     if not 1 <= k <= len(base):
         raise UserError(f"There are {len(base)} points, so {k} neighbours cannot be found; ask for 1 to {len(base)}.")
     device, found = best_device(), list[Pairs]()

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-PATIENCE = timedelta(hours=1)  # the other processes wait while the first one measures
+PATIENCE = timedelta(hours=1)  # long, because the other processes wait while the first one measures
 
 
 def rank() -> int:

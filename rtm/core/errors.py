@@ -1,4 +1,4 @@
-"""The one exception for problems that a user can fix. Every other exception is a bug and keeps its traceback."""
+"""The exception for problems that a user can fix. Every other exception is a bug and keeps its traceback."""
 
 import sys
 from typing import NoReturn
@@ -9,16 +9,16 @@ class UserError(Exception):
 
 
 def fail(message: object) -> NoReturn:
-    """End the command as after a mistake."""
+    """End the command with an error message."""
     print(f"rtm: {message}", file=sys.stderr)
     sys.exit(1)
 
 
 def printable(text: object) -> str:
-    """A text from outside as part of a message: on one line, without characters that control a terminal."""
+    """A foreign text as part of a message: on one line, without characters that control a terminal."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(text))
 
 
 def reason_of(error: Exception) -> str:
-    """The first line of what another library says, as part of a message."""
+    """The first line of another library's message, as part of our message."""
     return printable(next(iter(str(error).strip().splitlines()), type(error).__name__))[:200]

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: every write goes to a temporary name, is synced and renamed."""
+"""Files that are complete or absent: every write goes to a temporary file, which is synced and renamed."""
 
 import csv
 import errno
@@ -29,18 +29,18 @@ from rtm.core.errors import UserError, printable
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-# exceptions that readers raise for a truncated file, or for one of another kind
+# exceptions that readers raise for a truncated file, or for a file of another kind
 UNREADABLE = (
     *(OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, SyntaxError, MemoryError),
     *(ArithmeticError, AssertionError, BadZipFile, zlib.error, struct.error, csv.Error, PickleError, SafetensorError),
     TokenError,  # the header of an .npy
 )
 SEAL = 65  # bytes of the first line of a sealed file
-LEFT_BEHIND = 24 * 3600.0  # seconds; the process behind an older temporary folder was killed
+LEFT_BEHIND = 24 * 3600.0  # seconds; the process of an older temporary folder was killed
 
 
 def temporary_of(path: Path) -> Path:
-    """A file name beside `path` that no other process uses, on this machine or on another that shares the folder."""
+    """A file name beside `path` that no other process uses, also not on another machine that shares the folder."""
     return path.with_name(f".{path.name}.{platform.node()}.{uuid.uuid4().hex[:12]}.tmp")
 
 
@@ -76,7 +76,7 @@ def _allowed(path: Path) -> Iterator[None]:
 
 @contextmanager
 def sealed(path: Path, header: dict[str, Any]) -> Iterator[IO[bytes]]:
-    """Write a file whose first line is the sha256 of everything after it, and whose second line says what it is."""
+    """Write a file: the first line is the sha256 of everything after it, the second line is the header."""
     with atomic(path, "w+b") as file:
         file.write(bytes(SEAL) + json.dumps(header).encode() + b"\n")
         yield file
@@ -88,7 +88,7 @@ def sealed(path: Path, header: dict[str, Any]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def unsealed(path: Path) -> Iterator[tuple[dict[str, Any], IO[bytes]]]:
-    """The header of a sealed file, and the file behind it; an error if a byte differs, before any is parsed."""
+    """The header of a sealed file, and the file after it. If any byte differs, it is an error before parsing begins."""
     with open(path, "rb") as file:
         written = file.read(SEAL)
         if written != f"{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode():
@@ -98,11 +98,11 @@ def unsealed(path: Path) -> Iterator[tuple[dict[str, Any], IO[bytes]]]:
 
 
 def keep_as(path: Path, other: Path) -> None:
-    """Give the content of `path` the name `other` too, before `path` gets new content."""
+    """Keep the content of `path` also as `other`, before `path` gets new content."""
     spare = temporary_of(other)
     try:
         os.link(path, spare)
-    except OSError:  # no hard links here: `path` is absent for a moment
+    except OSError:  # no hard links are possible, so `path` is absent for a moment
         os.replace(path, other)
     else:
         os.replace(spare, other)
@@ -163,12 +163,12 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_json(path: Path | str, value: Any) -> None:
-    """Write JSON with sorted keys: a change of one number is a diff of one line."""
+    """Write JSON with sorted keys, so that a change of one number is a diff of one line."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
 def append(path: Path, row: dict[str, float]) -> None:
-    """Add a line of JSON; opened each time, so that a file which was deleted is begun again."""
+    """Add a line of JSON. The file is opened each time, so a deleted file is created again."""
     try:
         with open(path, "a") as file:
             file.write(json.dumps(row) + "\n")
@@ -177,7 +177,7 @@ def append(path: Path, row: dict[str, float]) -> None:
 
 
 def read_json(path: Path | str, kind: Any = Any, remedy: str = "") -> Any:
-    """The value of a JSON file, if it is of this kind (any type that pydantic knows)."""
+    """The value of a JSON file; an error if it is not of this kind (any type that pydantic knows)."""
     path = Path(path)
     if not path.exists():
         raise UserError(f"{path} does not exist; make it first with `{make_command(path)}`.")
@@ -187,14 +187,14 @@ def read_json(path: Path | str, kind: Any = Any, remedy: str = "") -> Any:
 
 
 def matches(value: Any, kind: Any) -> bool:
-    with suppress(ValueError):  # of pydantic
+    with suppress(ValueError):  # pydantic's error
         return _adapter(kind).validate_python(value, strict=True) is not None
     return False
 
 
 @cache
 def _adapter(kind: Any) -> "TypeAdapter[Any]":
-    from pydantic import TypeAdapter  # networks are built and checkpoints are read without it
+    from pydantic import TypeAdapter  # here, because networks and checkpoints must work without pydantic
 
     return TypeAdapter(kind)
 
@@ -210,7 +210,7 @@ def read_numbers(path: Path) -> list[dict[str, float]]:
 
 
 def back(path: Path | str) -> str:
-    """How a file that git or DVC keeps, or that can be made again, comes back."""
+    """Advice for getting a file back from git or DVC, or for making it again."""
     kept = f"bring it back with `git checkout -- {path}` or `dvc checkout {path}`"
     return f"{kept}, or delete it and make it again with `{make_command(path)}`"
 
@@ -231,7 +231,7 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    if type(error).__name__ == "ValidationError" and hasattr(error, "errors"):  # pydantic's
+    if type(error).__name__ == "ValidationError" and hasattr(error, "errors"):  # from pydantic
         first = error.errors(include_url=False)[0]
         return printable(": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": "))[:160]
     return printable(f"{type(error).__name__} {' '.join(str(error).split())}".strip())[:160]
@@ -259,7 +259,7 @@ def digest(path: Path | str, algorithm: str = "sha256") -> str:
 
 
 def json_digest(value: Any) -> str:
-    """sha256 of a JSON value, in whatever order its keys are."""
+    """sha256 of a JSON value; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
@@ -272,11 +272,11 @@ def digest_of_all(path: Path) -> str:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """The files in a folder and below it, also through links; each folder counts once, so that links can go round."""
+    """The files in a folder and below it, also through links. Each folder is visited once, so cycles of links end."""
     seen = {folder.resolve()}
     for place, folders, names in os.walk(folder, followlinks=True):
         here = Path(place)
-        real = {(here / name).resolve(): name for name in sorted(folders, reverse=True)}  # of two links, the first
+        real = {(here / name).resolve(): name for name in sorted(folders, reverse=True)}  # of equal links, the first
         folders[:] = sorted(name for path, name in real.items() if path not in seen)
         seen |= real.keys()
         yield from (here / name for name in names if (here / name).is_file())

@@ -1,4 +1,4 @@
-"""Where every file lives: the one place that knows paths. Formats are described in docs/files.md."""
+"""The paths of all files; no other module defines paths. docs/files.md describes the formats."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ class Layout:
         return self.shared / "data" / dataset / "images.npy"
 
     def test_images(self, dataset: str) -> Path:
-        """The same of images that no training sees, where a dataset has a test split; beside it test_labels.npy."""
+        """The same for images that no training sees, if a dataset has a test split; beside it test_labels.npy."""
         return self.shared / "data" / dataset / "test_images.npy"
 
     def downloads(self) -> Path:
@@ -40,7 +40,7 @@ class Layout:
         return self.shared / "features" / dataset / f"{protocol}.safetensors"
 
     def kept_features(self) -> Path:
-        """Features of any images, by what they are of."""
+        """Features of any images, found by the content of the images."""
         return self.shared / "features" / "kept"
 
     def run(self, experiment: str, fingerprint: str) -> Path:
@@ -101,8 +101,8 @@ class Layout:
 
 
 def at_scale(path: Path, levels: int) -> str:
-    """The option of a command for a file so many levels below its scale's folder: scales are called as their folders,
-    and a variant's is that of its scale."""
+    """The option --scale for a file that is `levels` levels below its scale's folder. A scale has the name of its
+    folder; a variant has the option of its scale."""
     scale = str(Path(*path.parts[:-levels] if levels else path.parts)).removeprefix("variants/")
     return "" if path.is_absolute() or scale in (".", "paper") else f" --scale {scale}"
 

@@ -17,21 +17,21 @@ class StreamingMatch:
     """Rejection and matching of one RS-IMLE round, exact: `update` with every chunk of the pool, then `result`.
 
     A pool sample nearer than epsilon to any data point is rejected; every data point takes its nearest survivor.
-    Distances are float32 products. Where their rounding could change a rejection or a comparison with an earlier
-    chunk, float64 differences decide. If several samples of one chunk are nearest up to that rounding, any of them is
-    taken; a sample of a later chunk must be strictly nearer. Products are fast for chunks of a few hundred and more.
+    Distances are float32 products. If their rounding could change a rejection or a comparison with an earlier chunk,
+    float64 differences decide. If several samples of one chunk are nearest up to this rounding, any of them is taken; a
+    sample of a later chunk must be strictly nearer. Products are fast for chunks of at least a few hundred samples.
     """
 
     def __init__(self, data: Tensor, epsilon: float = 0.0) -> None:
         """`data` is (n, d); an epsilon of 0 is plain IMLE."""
         n, device = len(data), data.device
         self.data, self.epsilon = data.detach().float(), epsilon
-        self.index = torch.full((n,), -1, device=device)  # of the nearest survivor, -1 while there is none
+        self.index = torch.full((n,), -1, device=device)  # index of the nearest survivor; -1: none yet
         self.squared = torch.full((n,), math.inf, dtype=torch.float64, device=device)
         self.seen, self.rejected = 0, 0
         self._observed: list[Tensor] = []
         self._mean = self.data.mean(0)
-        centred = self.data - self._mean  # shorter vectors round less
+        centred = self.data - self._mean  # centred, because shorter vectors have smaller rounding errors
         norms = centred.square().sum(1, keepdim=True)
         self._longest = float(norms.max().sqrt())
         self._left = torch.cat([-2 * centred, norms, torch.ones_like(norms)], 1)  # (n, d + 2)
@@ -48,7 +48,7 @@ class StreamingMatch:
 
     @property
     def observed(self) -> Tensor:
-        """Distance of each pool sample so far, rejected or not, to the data point nearest to it."""
+        """The distance of each pool sample so far, rejected or not, to its nearest data point."""
         return torch.cat([self.data.new_empty(0), *self._observed])
 
     def result(self) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,7 @@ class StreamingMatch:
             rejected = self._rejected(pool, squared, nearest, tolerance)
             self.rejected += len(rejected)
             squared.index_fill_(1, rejected, math.inf)
-        rows = (squared.amin(1) - tolerance < self.squared).nonzero().squeeze(1)  # ever fewer in a round
+        rows = (squared.amin(1) - tolerance < self.squared).nonzero().squeeze(1)  # these become fewer during a round
         columns = squared[rows].argmin(1)
         exact = squared_distances(self.data, rows, pool, columns)
         better = exact < self.squared[rows]
@@ -87,11 +87,11 @@ class StreamingMatch:
             self._buffer = torch.empty(size, device=pool.device)
         squared = self._buffer[:size].view(len(self.data), len(pool))
         magnitude = (self._longest + float(norms.max().sqrt())) ** 2
-        # twice, because the norms in the last two columns are rounded sums too
+        # twice the bound, because the norms in the last two columns are rounded sums, too
         return product(self._left, right, squared), 2 * rounding(right.shape[1]) * magnitude
 
     def _rejected(self, pool: Tensor, squared: Tensor, nearest: Tensor, tolerance: float) -> Tensor:
-        """The columns that are nearer than epsilon to a data point; where rounding could hide it, float64 decides."""
+        """The columns that are nearer than epsilon to a data point. If rounding makes it uncertain, float64 decides."""
         radius = self.epsilon**2
         certain = nearest < radius - tolerance
         doubtful = (~certain & (nearest <= radius + tolerance)).nonzero().squeeze(1)

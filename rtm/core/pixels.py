@@ -1,4 +1,4 @@
-"""Between pixels and the values that networks see."""
+"""Conversion between pixels and the values of networks."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,7 @@ from torch import Tensor
 
 def to_unit(pixels: Tensor) -> Tensor:
     """uint8 to float32 in [-1, 1]."""
-    return pixels.to(torch.float32, copy=True).div_(127.5).sub_(1)  # in place: fresh memory costs more than arithmetic
+    return pixels.to(torch.float32, copy=True).div_(127.5).sub_(1)  # in place, because new memory costs more
 
 
 def to_pixels(images: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Progress of long work: a bar in a terminal, lines in a log, or a small file for a display of many jobs.
+"""Show the progress of long work: a bar in a terminal, lines in a log, or a small file for a display of many jobs.
 
-With RTM_PROGRESS=DIR each job updates DIR/<pid>.json and draws nothing, so that one screen (`rtm demo`) can show all
+With RTM_PROGRESS=DIR each job updates DIR/<pid>.json and prints nothing, so that one display (`rtm demo`) can show all
 running jobs.
 """
 
@@ -32,7 +32,7 @@ def _shown(numbers: dict[str, float]) -> str:
 
 
 def rough_time(seconds: float) -> str:
-    """As 3.1 h, 45.0 min, 90 s."""
+    """A time as text: 3.1 h, 45.0 min, 90 s."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
@@ -95,7 +95,7 @@ def _to_terminal(description: str, total: int) -> Iterator[Report]:
 def _to_log(description: str, total: int) -> Report:
     """Print lines less and less often, so that the whole log of a long job stays short."""
     began = last = time.time()
-    before = 0  # what was done at the last line: the first steps of a resumed job may have cost nothing
+    before = 0  # finished steps at the last line, because the first steps of a resumed job may have taken no time
 
     def report(done: int, **numbers: float) -> None:
         nonlocal last, before

@@ -1,7 +1,7 @@
 """Randomness as a pure function of integers (Philox4x32-10): no state to save, the same on every device.
 
-Latent i of seed s is the same vector for every batch size, rank and time of drawing. So a run resumes bit-exactly,
-sample i of two models shares its noise, and a pool is stored as a seed and indices.
+Latent i of seed s is the same vector for every batch size, process and time. So a run resumes bit for bit, sample i of
+two models has the same noise, and a pool is stored as a seed and indices.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from rtm.core.devices import sent
 _MASK = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-_AT_ONCE = 2**25  # numbers; each temporarily takes ten times its memory
+_AT_ONCE = 2**25  # numbers that are drawn at once; while drawing, they take ten times their memory
 
 
 def seed_of(*parts: int | str) -> int:
@@ -31,8 +31,10 @@ def keys_of(seed: int) -> list[int]:
 
 
 def philox(even: Tensor, odd: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Words 0, 2 and words 1, 3 of counters to those of the result, 32 bits in int64; keys are (10, 2, ...). Two words
-    share an operation: a GPU's launches cost more than numbers. int64 wraps around, so products keep all 64 bits."""
+    """Philox from words (0, 2) and (1, 3) of the counters to the same words of the result; keys are (10, 2, ...).
+
+    Words have 32 bits, stored in int64; products wrap around and so keep all 64 bits. Two words share an operation,
+    because a GPU's launches cost more than the arithmetic."""
     for key in keys:
         product = torch.empty_like(even)
         torch.mul(even[0], _MULTIPLIERS[0], out=product[1])
@@ -47,13 +49,13 @@ def normal(seed: int, index: Tensor, size: int) -> Tensor:
 
 
 def normals(wanted: Sequence[tuple[int, int]], index: Tensor) -> list[Tensor]:
-    """`normal` for each (seed, size) by one draw, as views of one tensor. Columns are blocks of four numbers."""
+    """The same as `normal` for each (seed, size), in one draw, as views of one tensor. A column has four numbers."""
     if not wanted:
         return []
     *starts, end = accumulate((-(-size // 4) for _, size in wanted), initial=0)
     table = sent(torch.tensor([starts, *zip(*(keys_of(seed) for seed, _ in wanted), strict=True)]), index.device)
     column = torch.arange(end, device=index.device)
-    which = torch.bucketize(column, table[0, 1:], right=True)  # of the seeds
+    which = torch.bucketize(column, table[0, 1:], right=True)  # which seed
     place, keys = column - table[0][which], table[1:, which].view(10, 2, 1, -1)
     parts = [_normal(rows, place, keys) for rows in index.split(max(1, _AT_ONCE // (4 * end)))]
     drawn = parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -1,4 +1,4 @@
-"""Results that are kept after a refactoring: what may be accepted as the same, and the trace that stays."""
+"""Keep results after a refactoring: which changes may be accepted as the same, and the record of an acceptance."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,7 +13,7 @@ from rtm.lineage.receipts import Ledger
 
 
 def refuse_other(ledger: Ledger, job: Job) -> None:
-    """Refuse to accept what no refactoring makes."""
+    """Raise an error if a job changed in a way that no refactoring explains."""
     receipt = ledger.receipt(job)
     if receipt is None:
         raise UserError(f"{job.id} was never made, so there is nothing to accept. {ledger.advice(job)}")
@@ -22,7 +22,7 @@ def refuse_other(ledger: Ledger, job: Job) -> None:
 
 
 def proposed(ledger: Ledger, job: Job, reason: str) -> list[Line]:
-    """The definitions that must be accepted as the same for the code of a receipt to be the present code."""
+    """The pairs of definitions that must be accepted as the same, so that a receipt's code equals the present code."""
     receipt = _receipt(ledger, job)
     reasons = ledger.differences(job, receipt)["code"]
     if not reasons:
@@ -41,8 +41,8 @@ def fewest(ledger: Ledger, lines: Iterable[Line]) -> list[Line]:
 
 
 def kept_by(ledger: Ledger, job: Job, pairs: tuple[Pair, ...]) -> bool:
-    """Whether a receipt's code is the present code once the pairs are accepted, and only then."""
-    with suppress(UserError):  # a receipt that cannot be read keeps nothing
+    """Whether a receipt's code equals the present code only if the pairs are accepted."""
+    with suppress(UserError):  # an unreadable receipt keeps no result
         receipt = None if job.temporary else ledger.receipt(job)
         changed = ledger.differences(job, receipt) if receipt else {}
         if receipt and changed["code"] and not (changed["params"] or changed["inputs"]):
@@ -52,14 +52,14 @@ def kept_by(ledger: Ledger, job: Job, pairs: tuple[Pair, ...]) -> bool:
 
 
 def must_sign(ledger: Ledger, job: Job) -> bool:
-    """Whether keys of parameters or inputs came or went, for which a receipt is signed anew."""
+    """Whether keys of parameters or inputs were added or removed, so that the receipt must be signed again."""
     receipt = ledger.receipt(job)
     changed = ledger.differences(job, receipt) if receipt else {"params": [], "inputs": []}
     return bool(changed["params"] or changed["inputs"])
 
 
 def sign(ledger: Ledger, job: Job, reason: str) -> None:
-    """Sign a receipt anew for the present parts, with a trace."""
+    """Sign a receipt again for the present parts, and record this in it."""
     receipt = _receipt(ledger, job)
     signed = {"fingerprint": ledger.fingerprint(job), "parts": ledger.parts(job)}
     accepted = [*receipt.get("accepted", []), trace(ledger, job, receipt, reason)]
@@ -78,7 +78,7 @@ def accepted_for(ledger: Ledger, job: Job) -> list[Line]:
 
 
 def trace(ledger: Ledger, job: Job, receipt: JSON, reason: str) -> JSON:
-    """What stays of an acceptance."""
+    """The record of an acceptance in a receipt."""
     return {
         "reason": reason,
         "changes": ledger.reasons(job, receipt),

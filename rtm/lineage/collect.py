@@ -1,4 +1,5 @@
-"""What the store need not keep: results that no receipt and no file of DVC names, in any branch, any tag or here."""
+"""Find unneeded results of the store: no receipt and no file of DVC names them in any branch, any tag or the working
+tree."""
 
 import json
 import re
@@ -23,15 +24,15 @@ def needed(shelf: Shelf) -> set[str]:
 
 
 def unneeded(shelf: Shelf, entries: Iterable[Entry]) -> list[Entry]:
-    """The entries that are named nowhere with all their files, as a receipt names them."""
+    """The entries of which at least one file is named nowhere; a receipt names all files of its result."""
     wanted = needed(shelf)
     return [entry for entry in entries if not entry.md5s <= wanted]
 
 
 def remove(shelf: Shelf, entries: Iterable[Entry], force: bool = False) -> int:
-    """Delete entries, and their objects as far as nothing else needs them; the bytes that are free now.
+    """Delete entries, and their objects if nothing else needs them. Return the number of freed bytes.
 
-    With force the objects go even where a receipt needs them, but none that another entry has.
+    With `force`, objects are deleted even if a receipt needs them, but not if another entry has them.
     """
     going = list(entries)
     for entry in going:
@@ -48,7 +49,7 @@ def remove(shelf: Shelf, entries: Iterable[Entry], force: bool = False) -> int:
 
 
 def _committed() -> list[str]:
-    """The files that name objects, as they are at every tip."""
+    """The lines of all files that name objects, at the tip of every branch and tag."""
     tips = {line for line in [*_git("for-each-ref", "--format=%(objectname)"), *_git("rev-parse", "HEAD")] if line}
     blobs = {
         line.split("\t")[0].split()[2]
@@ -60,7 +61,7 @@ def _committed() -> list[str]:
 
 
 def _git(*words: str, given: str | None = None) -> list[str]:
-    """Lines; an error if git cannot say, because then nothing may go."""
+    """The lines that git prints. If git fails, it is an error, because then nothing may be removed."""
     try:
         done = subprocess.run(["git", *words], input=given, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:

@@ -1,4 +1,4 @@
-"""What a definition says, as text without positions, comments, docstrings, hints and the names that do not count."""
+"""The content of a definition as text, without positions, comments, docstrings, hints and names that do not count."""
 
 import ast
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ SEES_LOCALS = {"locals", "vars", "dir", "eval", "exec"}
 
 
 class Ref(NamedTuple):
-    """A reference that is open until the other modules are known."""
+    """A reference that is resolved later, when the other modules are known."""
 
-    name: str | Import  # of the module's top, or what an import in a function binds
+    name: str | Import  # a name at the top of the module, or the import that binds it in a function
     chain: tuple[str, ...]  # attributes
 
 
@@ -32,11 +32,11 @@ def content(nodes: Sequence[ast.AST]) -> Piece:
 
 
 class _Writer:
-    """Writes syntax as text that is the same in every version of Python, with its references left open."""
+    """Write syntax as text that is the same in every version of Python. References are not resolved."""
 
     def __init__(self, tops: Sequence[ast.AST], rebound: frozenset[str] | None) -> None:
         self.tops = tops
-        self.rebound = rebound  # names that inner functions bind as well; None where every local name may be read
+        self.rebound = rebound  # names that inner functions also bind; None if code may read any local name
         self.parts: list[str | Ref] = []
         self.numbers: dict[tuple[Scope, str], int] = {}
 
@@ -65,9 +65,9 @@ class _Writer:
         elif isinstance(node, ast.Import | ast.ImportFrom):
             self.bind(node, scope)
         elif isinstance(node, ast.AnnAssign) and not (scope and scope.is_class):
-            if node.value:  # in a class of data a hint is what it does; elsewhere it does nothing
+            if node.value:  # hints have an effect only in classes, for example dataclasses
                 self.fields(ast.Assign([node.target], node.value), scope)
-        elif not isinstance(node, ast.Global | ast.Nonlocal):  # which every name that they are about says already
+        elif not isinstance(node, ast.Global | ast.Nonlocal):  # the form of each name already shows it
             self.fields(node, scope)
 
     def fields(self, node: ast.AST, scope: Scope | None, **scopes: Scope) -> None:
@@ -87,7 +87,7 @@ class _Writer:
         self.parts.append(")")
 
     def comprehension(self, node: ast.AST, scope: Scope | None) -> None:
-        """Its first iterable is evaluated outside of it."""
+        """Write a comprehension. Its first iterable is evaluated in the scope around it."""
         generators: list[ast.comprehension] = getattr(node, "generators")  # noqa: B009
         within = scope_of([each.target for each in generators], scope)
         self.parts.append(f"{type(node).__name__}(")
@@ -100,7 +100,7 @@ class _Writer:
         self.parts.append(")")
 
     def bind(self, node: ast.Import | ast.ImportFrom, scope: Scope | None) -> None:
-        """An import adds nothing if its name can be nothing else."""
+        """Write an import, but only if its name may also have another value."""
         for name, target in imported(node):
             if not (scope and scope.bound.get(name) == target and self.is_only(name)):
                 self.parts.append("bind(")
@@ -112,7 +112,7 @@ class _Writer:
         return self.rebound is not None and name not in self.rebound
 
     def chain(self, node: ast.expr, scope: Scope | None) -> None:
-        """A name with attributes, which may lead through modules."""
+        """Write a name with attributes, which may lead through modules."""
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.insert(0, node.attr)
@@ -140,7 +140,7 @@ class _Writer:
             return
         if found.is_class:
             self.parts.append(f"<field {name}")
-            if not stored:  # one that is not bound yet is looked up outside
+            if not stored:  # before it is bound, Python looks it up outside
                 self.name(name, found.above, inside=False)
             self.parts.append(">")
         elif kind == KEPT or self.rebound is None:

@@ -15,13 +15,13 @@ def short_hash(*words: str) -> str:
 
 @dataclass(frozen=True)
 class Definition:
-    name: str  # for people alone: "module:name", several with commas where they are the same but for their names
+    name: str  # only for people: "module:name"; several with commas if definitions differ only in their names
     own: str  # a hash of its own content
     uses: tuple[str, ...]  # ids, in the order of first appearance
 
 
 class Graph(dict[str, Definition]):
-    """Definitions by id, with those that a job enters by."""
+    """Definitions by id, and the ids of a job's entries."""
 
     def __init__(self, definitions: Mapping[str, Definition], entries: Iterable[str]) -> None:
         super().__init__(definitions)
@@ -32,23 +32,23 @@ class Graph(dict[str, Definition]):
         return short_hash(*self.entries)
 
     def below(self, key: str) -> set[str]:
-        """What a definition reaches."""
+        """The ids of all definitions that a definition reaches."""
         return reached(self[key].uses, lambda each: self[each].uses)
 
     def text(self) -> str:
-        """JSON with a line for each definition."""
+        """The graph as JSON, with a line for each definition."""
         lines = [f"{json.dumps(key)}: {json.dumps(vars(self[key]))}" for key in sorted(self)]
         return f'{{"entries": {json.dumps(self.entries)},\n"definitions": {{\n' + ",\n".join(lines) + "\n}}\n"
 
     @classmethod
     def of(cls, text: str) -> "Graph":
-        """What `text` wrote; a KeyError, TypeError or ValueError if it is something else."""
+        """The graph from the result of `text`. Any other text raises a KeyError, TypeError or ValueError."""
         read = json.loads(text)
         found = {key: definition(value) for key, value in read["definitions"].items()}
         return cls(found, map(str, read["entries"]))
 
     def follows(self) -> bool:
-        """Whether every id follows from the content behind it."""
+        """Whether every id is the hash of the content behind it."""
         ids: dict[str, str] = {}
         try:
             identify(self, lambda key: (self[key].own, self[key].uses), ids)
@@ -62,7 +62,7 @@ def definition(value: Mapping[str, Any]) -> Definition:
 
 
 def identify(starts: Iterable[K], node: Callable[[K], tuple[str, Sequence[K]]], ids: dict[K, str]) -> None:
-    """Add the ids of everything that can be reached, from `node`: own content and uses."""
+    """Add the ids of everything that `starts` reach; `node` gives the own content and the uses of a key."""
     for component in _components(starts, lambda key: node(key)[1], ids):
         nodes = {key: node(key) for key in component}
         (first, (own, uses)), *others = nodes.items()
@@ -83,8 +83,8 @@ def reached(starts: Iterable[K], uses: Callable[[K], Sequence[K]]) -> set[K]:
 
 
 def _refined(nodes: Mapping[K, tuple[str, Sequence[K]]], ids: Mapping[K, str]) -> dict[K, str]:
-    """Ids of definitions that use each other. Each gets a colour by its content, then finer ones by the colours of its
-    uses, until no further two differ."""
+    """Ids of definitions that use each other (colour refinement). Each definition gets a colour by its content, then by
+    its colour and the colours of its uses, until the number of colours no longer grows."""
     colours = {key: short_hash(own, *(ids.get(use, "") for use in uses)) for key, (own, uses) in nodes.items()}
     while True:
         finer = {

@@ -14,7 +14,7 @@ from typing import Any
 from rtm.lineage.versions import loaded_versions
 
 COMPARED = ("torch", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
-_MADE_FROM = (":/*.py", ":/*.yaml", ":/*.smk", ":/Snakefile", ":/requirements.lock")  # for git: what makes results
+_MADE_FROM = (":/*.py", ":/*.yaml", ":/*.smk", ":/Snakefile", ":/requirements.lock")  # the files that results depend on
 
 
 def environment(entries: Iterable[str]) -> dict[str, str]:
@@ -41,7 +41,7 @@ def driver() -> str | None:
 
 
 def differences(environments: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Sentences about what differs between results that stand side by side, by the results' names."""
+    """Sentences about different environments of results that are shown side by side; keys are names of results."""
     for fact in COMPARED:
         values: dict[str, list[str]] = {}
         for name, found in environments.items():
@@ -53,7 +53,7 @@ def differences(environments: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def host() -> dict[str, str]:
-    """This machine's name, or the one that RTM_HOST gives it; nothing if that is empty."""
+    """This machine's name, or the name in RTM_HOST; nothing if RTM_HOST is empty."""
     name = os.environ.get("RTM_HOST", platform.node())
     return {"host": name} if name else {}
 
@@ -69,8 +69,8 @@ def author() -> str:
 
 
 def revision() -> str | None:
-    """The commit, marked if code or parameters differ or are new; what the pipeline itself writes does not count."""
-    # without its lock, which a commit of the user's would meet
+    """The commit, marked if code or parameters were changed or added. Files that the pipeline writes do not count."""
+    # without git's lock, which could disturb a commit of the user
     changed = ["git", "--no-optional-locks", "status", "--porcelain", "--", *_MADE_FROM]
     with suppress(OSError, subprocess.SubprocessError):
         return _printed(["git", "rev-parse", "HEAD"]) + ("-dirty" if _printed(changed) else "")

@@ -1,8 +1,8 @@
-"""Two graphs of code compared: what changed, and what was accepted as the same.
+"""Compare two graphs of code: which definitions changed, and which were accepted as the same.
 
-`lineage/equivalences.jsonl` has a line for each acceptance: definition `a` is definition `b`. Receipts stay as they
-are; code is equal if it is equal once all accepted definitions are one. The order of lines does not matter, so two
-branches that both accept something merge without a conflict.
+`lineage/equivalences.jsonl` has a line for each acceptance: definition `a` counts as definition `b`. Receipts do not
+change; two codes are equal if they are equal after all accepted definitions are identified. The order of lines does not
+matter, so two branches that both accept something merge without a conflict.
 """
 
 import json
@@ -26,7 +26,7 @@ class Line:
 
     pair: Pair
     definitions: tuple[Definition, Definition]
-    below: Mapping[str, Definition]  # what the second one reaches and the code of the receipt had not
+    below: Mapping[str, Definition]  # the definitions that only the second one reaches, not the receipt's code
     facts: Mapping[str, str | None]  # reason, author, revision, time
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ def append(lines: Iterable[Line]) -> None:
 
 
 class Comparison:
-    """An old graph and a new one, with what was accepted."""
+    """The comparison of an old and a new graph, given all acceptances."""
 
     def __init__(self, old: Graph, new: Graph, lines: Sequence[Line] = ()) -> None:
         self.old, self.new = old, new
@@ -81,7 +81,7 @@ class Comparison:
         self._equal: dict[tuple[Pair, ...], bool] = {}
 
     def equal(self, more: tuple[Pair, ...] = ()) -> bool:
-        """Whether a job enters the same code; `more` pairs are taken as accepted."""
+        """Whether the entries of both graphs are equal. The pairs in `more` count as accepted."""
         if more not in self._equal:
             found = classes(self.terms, [*self.accepted, *more]) if more else self.classes
             old, new = ({found.get(key, key) for key in graph.entries} for graph in (self.old, self.new))
@@ -90,10 +90,10 @@ class Comparison:
 
     @cached_property
     def changed(self) -> list[Pair]:
-        """The definitions that changed, in their content or in what it refers to, and were not accepted."""
+        """The definitions that changed, in content or in references, and were not accepted."""
         found = [pair for pair in sorted(self.pairs) if not self._same(*pair) and self._differs(*pair)]
         touched = {self.classes[key] for pair in self.accepted for key in pair}
-        # what was accepted before and only uses what changed since then
+        # pairs that were accepted before, and differ now only because definitions that they use changed
         again = {pair for pair in found if self.classes.get(pair[0]) in touched}
         return _independent(found, again, self.terms, self.accepted)
 
@@ -113,7 +113,7 @@ class Comparison:
 
     @cached_property
     def reasons(self) -> list[str]:
-        """What changed, by name; nothing if the code is equal."""
+        """Sentences that name the changes; empty if the code is equal."""
         if self.equal():
             return []
         changed = sorted(f"code of {self.new[b].name} changed" for _, b in self.changed)
@@ -125,7 +125,7 @@ class Comparison:
 
 
 def smallest(lines: Iterable[Line], compared: Iterable[Comparison]) -> list[Line]:
-    """The lines without those that follow from the others."""
+    """The lines without lines that follow from the others."""
     kept, every = {line.pair: line for line in lines}, list(compared)
     terms = {key: term for each in every for key, term in each.terms.items()}
     accepted = {pair for each in every for pair in each.accepted}
@@ -145,7 +145,7 @@ def _independent(
 
 
 def aligned(old: Graph, new: Graph) -> set[Pair]:
-    """Pairs of an old and a new definition that stands for it: by id, else by name, by place or by content."""
+    """Pairs of an old definition and its new counterpart: by id, else by name, by place or by content."""
     names = [{name: key for key, each in graph.items() for name in each.name.split(", ")} for graph in (old, new)]
     named = {(names[0][name], names[1][name]) for name in names[0].keys() & names[1].keys()}
     pairs = {(key, key) for key in old.keys() & new.keys()}
@@ -153,13 +153,13 @@ def aligned(old: Graph, new: Graph) -> set[Pair]:
     for more in (_entered(old, new), _by_content(old, new)):
         _add(more, pairs)
         for a, b in (todo := sorted(pairs)):
-            if old[a].own == new[b].own:  # their uses are in the same order
+            if old[a].own == new[b].own:  # so their uses have the same order
                 todo += _add(zip(old[a].uses, new[b].uses, strict=False), pairs)
     return pairs
 
 
 def _add(more: Iterable[Pair], pairs: set[Pair]) -> list[Pair]:
-    """Add the pairs of which neither side stands for anything yet."""
+    """Add each pair if neither side is in another pair yet."""
     before, after = {a for a, _ in pairs}, {b for _, b in pairs}
     found = []
     for a, b in more:
@@ -177,17 +177,18 @@ def _entered(old: Graph, new: Graph) -> list[Pair]:
 
 
 def _by_content(old: Graph, new: Graph) -> list[Pair]:
-    """Definitions whose own content is that of one other alone."""
+    """Pairs of definitions with the same own content, if it occurs exactly once in each graph."""
     counts = [Counter(each.own for each in graph.values()) for graph in (old, new)]
     places = {each.own: key for key, each in new.items()}
     return [(key, places[old[key].own]) for key in sorted(old) if all(count[old[key].own] == 1 for count in counts)]
 
 
 def classes(terms: Mapping[str, Definition], pairs: Iterable[Pair]) -> dict[str, str]:
-    """A representative for each definition: the same for those that are equal when all pairs are.
+    """A representative for each definition. Definitions that are equal, given the pairs, have the same representative.
 
-    Two are equal if they are a pair, or if their own content is the same and their uses are equal, one by one. The
-    classes start as one and are split while that finds a difference, which works for definitions that use each other.
+    Two definitions are equal if they are a pair, or if their own content is the same and their uses are equal, one by
+    one. All definitions start in one class, which is split as long as there are differences. So it also works for
+    definitions that use each other.
     """
     united = list(pairs)
     used = (use for each in terms.values() for use in each.uses)

@@ -1,12 +1,12 @@
-"""Code by its content: one hash for all that entries reach, wherever it is kept and whatever it is called.
+"""Code by its content: one hash for all code that entries reach, independent of files and names.
 
 A definition is a function, a class or an assignment at the top of a module. Its own content is its syntax without
-positions, comments, docstrings and hints of arguments. Names that only point somewhere are numbers there: the
-definition's own name, local variables, and references to other definitions of the package, which are its `uses`. The
-id of a definition hashes its own content and the ids of its uses, so files may move and names may change.
+positions, comments, docstrings and hints of arguments. Names that are only references are replaced by numbers: the
+definition's own name, local variables, and other definitions of the package, which are its `uses`. The id of a
+definition hashes its own content and the ids of its uses, so files may move and names may change.
 
-Entries are "module", "module:name", or a folder with a slash whose files (templates, say) count by their bytes. The
-entry "!module:name" says that the parameters do not select this definition: its content does not count.
+Entries are "module", "module:name", or a folder with a slash, whose files (for example templates) count by their bytes.
+The entry "!module:name" means that the parameters do not select this definition, so its content does not count.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,29 +21,29 @@ from rtm.lineage.scopes import Import
 
 PACKAGE = Path(__file__).parents[__name__.count(".") - 1]
 LEFT_OUT = (
-    "rtm.cli",  # how a verb is called
-    "rtm.config",  # the values of params/ are parts of a receipt themselves
-    "rtm.core.errors",  # what an error says
-    "rtm.core.files",  # how files are read and written
-    "rtm.core.layout",  # where files are
-    "rtm.data.download",  # where the bytes of a source come from; checksums say which they are
-    "rtm.data.fetch",  # which source is used: the same
-    "rtm.data.parts",  # what is said of a weights file that lacks a part
-    "rtm.lineage",  # what runs again
-    "rtm.methods.registry",  # which class trains: a job names it as an entry
-    "rtm.models.registry",  # which mapper and generator are built: entries too
-    "rtm.pipeline",  # what depends on what: parts of a receipt
-    "rtm.core.progress",  # what is shown on the way
-    "rtm.reports.terminal",  # what a verb prints
-    "rtm.training.launch",  # how processes start and end
+    "rtm.cli",  # the call of a verb
+    "rtm.config",  # a receipt has the values of params/ themselves
+    "rtm.core.errors",  # texts of errors
+    "rtm.core.files",  # reading and writing of files
+    "rtm.core.layout",  # paths of files
+    "rtm.data.download",  # the origin of a source's bytes; checksums identify the bytes
+    "rtm.data.fetch",  # the choice of a source; checksums identify it, too
+    "rtm.data.parts",  # messages about weights files that lack a part
+    "rtm.lineage",  # decides only what runs again
+    "rtm.methods.registry",  # chooses the class that trains, which is an entry of the job
+    "rtm.models.registry",  # chooses mapper and generator, which are entries, too
+    "rtm.pipeline",  # dependencies of jobs, which are parts of a receipt
+    "rtm.core.progress",  # the display during a job
+    "rtm.reports.terminal",  # the output of a verb
+    "rtm.training.launch",  # start and end of processes
 )
 
-Key = tuple[str, str]  # module and name in it, or folder and file in it
+Key = tuple[str, str]  # module and name, or folder and file
 WHOLE = "*"
 
 
 class Code:
-    """The modules of packages by name, and other files by path; nothing is parsed before it is reached."""
+    """The modules of packages by name, and other files by path. A module is parsed only when it is reached."""
 
     def __init__(
         self, sources: Mapping[str, str], files: Mapping[str, str] | None = None, left_out: Sequence[str] = LEFT_OUT
@@ -62,20 +62,20 @@ class Code:
 
     @classmethod
     def of(cls, package: Path) -> "Code":
-        """A package as it is on disk; the digests of its other files stand for them."""
+        """A package as it is on disk. Files that are not Python are represented by their digests."""
         paths = sorted(path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         named = {path: path.relative_to(package.parent) for path in paths}
         sources = {_module_name(name): path.read_text() for path, name in named.items() if name.suffix == ".py"}
         return cls(sources, {str(name): digest(path) for path, name in named.items() if name.suffix != ".py"})
 
     def root(self, entries: Sequence[str]) -> str:
-        """One hash for all entries, in whatever order."""
+        """One hash for all entries; their order does not matter."""
         if selected := self._selected(entries):
             return selected.root(_plain(entries))
         return short_hash(*sorted({self._id(key) for key in self._entered(entries)}))
 
     def graph(self, entries: Sequence[str]) -> Graph:
-        """What the entries reach."""
+        """The graph of the definitions that the entries reach."""
         if selected := self._selected(entries):
             return selected.graph(_plain(entries))
         starts = self._entered(entries)
@@ -85,7 +85,7 @@ class Code:
         return Graph({name: self._definition(same) for name, same in keys.items()}, map(self._id, starts))
 
     def reached(self, entries: Sequence[str]) -> list[str]:
-        """The modules and files that hold what the entries reach."""
+        """The modules and files that contain the definitions that the entries reach."""
         if selected := self._selected(entries):
             return selected.reached(_plain(entries))
         return sorted(
@@ -93,21 +93,21 @@ class Code:
         )
 
     def definitions(self, entries: Sequence[str]) -> set[Key]:
-        """What the entries reach, by module and name."""
+        """The definitions that the entries reach, by module and name."""
         selected = self._selected(entries) or self
         return selected.keys(selected._entered(_plain(entries)))
 
     def keys(self, starts: Sequence[Key]) -> set[Key]:
-        """Everything that can be reached."""
+        """All definitions that `starts` reach."""
         identify(starts, self._node, self._ids)
         return reached(starts, lambda key: self._node(key)[1])
 
     def _selected(self, entries: Iterable[str]) -> "Code | None":
-        """The same code without what the parameters do not select; None if the entries leave nothing out."""
+        """The same code without the definitions that the parameters do not select; None if all are selected."""
         names = frozenset(entry[1:] for entry in entries if entry.startswith("!"))
         if names and names not in self._without:
             code = Code(self.sources, self.files, self.left_out)
-            code._found, code._registered = self._found, self._registered  # which selection does not change
+            code._found, code._registered = self._found, self._registered  # the selection does not change these
             code._unselected = frozenset(key for name in names for key in self._entry(name))
             self._without[names] = code
         return self._without.get(names)
@@ -151,7 +151,7 @@ class Code:
         return parse(self.sources.get(module, ""))
 
     def _node(self, key: Key) -> tuple[str, tuple[Key, ...]]:
-        """Own content and uses."""
+        """The own content and the uses of a definition."""
         if key not in self._nodes:
             self._nodes[key] = self._file(key) if "/" in key[0] else self._linked(key)
         return self._nodes[key]
@@ -172,7 +172,7 @@ class Code:
 
     def _parts(self, module: str, name: str) -> Piece:
         parsed = self._module(module)
-        if name == WHOLE:  # who gets a module may ask for its names
+        if name == WHOLE:  # code that has the module object may use all its names
             named = sorted(self._all(module).keys() - {ON_IMPORT})
             return ("module", *(part for each in named for part in (each, Ref(each, ()))))
         if name == ON_IMPORT:
@@ -190,7 +190,7 @@ class Code:
         return bool(self._module(module).always or self._registers(module))
 
     def _registers(self, module: str) -> list[str]:
-        """Definitions that a decorator of our own may put where others find them."""
+        """Definitions that a decorator of the package may register somewhere, so that other code finds them."""
         if module not in self._registered:
             self._registered[module] = [
                 name
@@ -203,7 +203,7 @@ class Code:
         key, text = self._find(module, ref)
         return key is not None or text.startswith("outside the fingerprint")
 
-    # where a reference leads: a definition, or a text that says enough
+    # resolve a reference to a definition, or to a text if there is none
 
     def _find(self, module: str, ref: Ref) -> tuple[Key | None, str]:
         if (module, ref) not in self._found:
@@ -234,7 +234,7 @@ class Code:
     def _attribute(
         self, module: str, names: tuple[str, ...], seen: frozenset[Key] = frozenset()
     ) -> tuple[Key | None, str]:
-        """What a module's attribute is, through other modules if need be."""
+        """The definition behind a module's attribute; it may lead through other modules."""
         if self._is_left_out(module):
             while names and self._is_module(f"{module}.{names[0]}"):
                 module, names = f"{module}.{names[0]}", names[1:]
@@ -270,5 +270,5 @@ def _module_name(path: Path) -> str:
 
 @cache
 def present() -> Code:
-    """The package as this process found it first: code that changes while it runs is not what runs."""
+    """The package as this process found it first, because later changes on disk do not change the running code."""
     return Code.of(PACKAGE)

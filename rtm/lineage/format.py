@@ -1,4 +1,4 @@
-"""What a receipt holds, how it is read, and the definitions that are kept beside it."""
+"""The format of a receipt, how it is read, and the definitions that are kept beside it."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -71,7 +71,7 @@ def code_file(job: Job, root: str) -> Path:
 
 
 def recorded_graph(path: Path) -> Graph | None:
-    """The definitions behind a hash, if the file has them and its name follows from them."""
+    """The definitions behind a hash, if the file has them and its name is their hash."""
     with suppress(*UNREADABLE):
         graph = Graph.of(path.read_text())
         return graph if graph.root == path.stem and graph.follows() else None

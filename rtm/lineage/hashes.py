@@ -1,4 +1,4 @@
-"""md5 and size of files, remembered by their size and time: a large file is read once."""
+"""md5 and size of files. They are remembered by size and time, so that a large file is read once."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +15,7 @@ class Hashes:
     def __init__(self) -> None:
         self.known: dict[str, JSON] = {}
         self.new = False
-        with suppress(UserError):  # a damaged memory is none
+        with suppress(UserError):  # a damaged file counts as empty
             self.known = read_json(HASHES, dict[str, dict[Literal["key", "md5"], str]])
 
     def described(self, path: Path, like: JSON | None = None) -> JSON:
@@ -30,7 +30,7 @@ class Hashes:
         return {"md5": found["md5"], "size": stat.st_size}
 
     def save(self) -> None:
-        """Losing an entry to another process, or all to a disk that is full, costs one reading."""
+        """Write the file. If another process overwrites it or the disk is full, files are only read once more."""
         if self.new:
             with suppress(OSError):
                 write_json(HASHES, self.known)

@@ -1,4 +1,4 @@
-"""A job: one call of a verb, with all that it reads and makes. `rtm.pipeline.graph` builds them."""
+"""A job: one call of a verb, with everything that it reads and makes. `rtm.pipeline.graph` builds the jobs."""
 
 import shlex
 from collections.abc import Iterator
@@ -30,13 +30,13 @@ class Stage(StrEnum):
 
     @property
     def is_view(self) -> bool:
-        """A view shows the files that are here, also those without a receipt; it is stale then."""
+        """Whether it only shows files. A view may also show files without a receipt; then it is stale."""
         return self in (Stage.TABLE, Stage.FIGURE, Stage.REPORT)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a job is about. The order of the fields is the order of the parts of its name."""
+    """The subject of a job. The order of the fields is the order of the parts of the job's name."""
 
     dataset: str | None = None
     network: str | None = None
@@ -60,14 +60,14 @@ class Job:
     root: str  # folder of its scale with a slash at the end; "" is the repository
     stage: Stage
     subject: Subject
-    params: Any = field(repr=False)  # JSON: the values it reads
+    params: Any = field(repr=False)  # JSON: the values that it reads
     entries: tuple[str, ...] = field(repr=False)  # "module" or "module:name": the code that makes the outputs
     inputs: tuple["Job", ...] = field(repr=False)
     outputs: tuple[Path, ...]
     compute: Resources = field(repr=False)
-    keeper: Keeper = "dvc"  # who keeps the outputs; what nobody keeps is made again at need
-    temporary: bool = False  # made for the jobs after it, then deleted
-    volatile: tuple[Path, ...] = ()  # outputs on which only their readers depend: times, a test split
+    keeper: Keeper = "dvc"  # who keeps the outputs; if nobody does, they are made again when they are needed
+    temporary: bool = False  # the outputs are deleted after the next jobs
+    volatile: tuple[Path, ...] = ()  # outputs that matter only for jobs that read them: times, a test split
 
     @property
     def name(self) -> str:
@@ -91,12 +91,12 @@ class Job:
         return Layout(Path(self.root), Path(self.root)).receipt(self.stage, self.name)
 
     def reads(self) -> Iterator[tuple["Job", Path]]:
-        """The jobs before it, each with the file it reads: a figure of a training reads its curve."""
+        """The jobs before it, each with the file that it reads; for example, a figure may read a training's curve."""
         for before in self.inputs:
             yield before, before.volatile[0] if self.stage is Stage.FIGURE and before.volatile else before.outputs[0]
 
     def upstream(self) -> Iterator["Job"]:
-        """All jobs it depends on and itself, each once, inputs first."""
+        """The job and all jobs that it depends on, each once, inputs first."""
         seen: set[str] = set()
 
         def walk(job: "Job") -> Iterator["Job"]:

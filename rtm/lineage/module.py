@@ -1,4 +1,4 @@
-"""One module by its text alone: what its top level defines, imports and does."""
+"""One module, judged only by its text: the definitions, imports and other statements of its top level."""
 
 import ast
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ class Module:
     statements: dict[str, list[ast.stmt]] = field(default_factory=dict)
     imports: dict[str, Import] = field(default_factory=dict)
     always: list[ast.stmt] = field(default_factory=list)  # runs on import and binds no name
-    pieces: dict[str, Piece] = field(default_factory=dict)  # as far as somebody asked
+    pieces: dict[str, Piece] = field(default_factory=dict)  # a cache
 
     def piece(self, name: str) -> Piece:
-        """The content of a definition, or of all that runs on import."""
+        """The content of a definition, or of all statements that run on import."""
         if name not in self.pieces:
             self.pieces[name] = content(self.always if name == ON_IMPORT else self.statements[name])
         return self.pieces[name]
 
     def decorated(self) -> Iterator[tuple[str, list[Ref]]]:
-        """The definitions with decorators, and what these refer to."""
+        """The definitions with decorators, and the references of the decorators."""
         for name, statements in self.statements.items():
             found = [decorator for each in statements for decorator in getattr(each, "decorator_list", [])]
             if found:
@@ -49,7 +49,7 @@ def parse(text: str) -> Module:
 
 
 def _defined(statement: ast.stmt) -> list[str]:
-    """The names that a statement at the top of a module defines; none if it does more than that."""
+    """The names that a statement at the top of a module defines; none if it also does something else."""
     if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
         return [statement.name]
     if any(isinstance(node, ast.NamedExpr) for node in ast.walk(statement)):

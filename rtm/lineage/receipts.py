@@ -1,10 +1,10 @@
 """Staleness by content: receipts, and the one answer to "must this run again?".
 
-A job's fingerprint is a hash of its parts: parameters by value, code by content (`rtm.lineage.fingerprint`), and
-inputs by the bytes that the jobs before it left. A finished job writes a receipt last (git keeps lineage/): those
-parts, and the md5 of its outputs. A job is fresh while its receipt names the present parts, or code that was accepted
-as the same (`rtm.lineage.equivalence`), and its outputs are the recorded ones. Snakemake and DVC both ask here. No
-clock is looked at, so a clone, a pull or a touch makes nothing stale.
+A job's fingerprint is a hash of its parts: parameters by value, code by content (`rtm.lineage.fingerprint`), and inputs
+by the bytes of the jobs before it. When a job is finished, it writes a receipt (git keeps lineage/) with these parts
+and the md5 of its outputs. A job is fresh if its receipt has the present parts, or code that was accepted as the same
+(`rtm.lineage.equivalence`), and its outputs are the recorded ones. Snakemake and DVC both ask here. No clock is used,
+so a clone, a pull or a touch makes nothing stale.
 """
 
 import json
@@ -25,7 +25,7 @@ from rtm.lineage.job import Job
 
 class State(Enum):
     FRESH = "fresh"
-    ABSENT = "absent"  # the receipt is right, but outputs are not here: pulled or made again at need
+    ABSENT = "absent"  # the receipt is right, but outputs are not here: they can be pulled or made again
     CHANGED = "changed"  # the outputs here are not the recorded ones
     STALE = "stale"
 
@@ -48,7 +48,7 @@ class Ledger:
         return self._receipts[job.id]
 
     def parts(self, job: Job) -> JSON:
-        """What a job depends on, as it is now; temporary jobs before it count as parts of it."""
+        """The present values of everything that a job depends on. Temporary jobs before it count as parts of it."""
         if job.id not in self._parts:
             through = _through(job)
             lasting = [read for each in (job, *through) for read in each.reads() if not read[0].temporary]
@@ -61,20 +61,20 @@ class Ledger:
         return self._parts[job.id]
 
     def keep_code(self, job: Job) -> None:
-        """Leave the definitions behind the present hash of a job's code beside the receipts."""
+        """Write the definitions behind the present hash of a job's code beside the receipts."""
         path = code_file(job, self.parts(job)["code"])
         if not path.exists():
             write_text(path, present().graph(_entries(job)).text())
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """What was accepted as the same."""
+        """All acceptances."""
         if self._lines is None:
             self._lines = read_lines()
         return self._lines
 
     def compared(self, job: Job, receipt: JSON) -> Comparison | None:
-        """The code of a receipt and the present code; none if the definitions of the receipt are lost."""
+        """The comparison of a receipt's code with the present code; None if the receipt's definitions are lost."""
         path, now = code_file(job, receipt["parts"]["code"]), self.parts(job)["code"]
         if (path, now) not in self._compared:
             old = recorded_graph(path)
@@ -83,7 +83,7 @@ class Ledger:
         return self._compared[path, now]
 
     def _code(self, job: Job, receipt: JSON) -> list[str]:
-        """Since the receipt, the definitions that changed."""
+        """Sentences about the definitions that changed since the receipt."""
         recorded = receipt["parts"]["code"]
         if recorded == self.parts(job)["code"]:
             return []
@@ -94,10 +94,10 @@ class Ledger:
         return fingerprint_of(job, self.parts(job))
 
     def identity(self, job: Job, read: Path) -> str | None:
-        """A hash of a job's outputs for those who read them. Files that nobody keeps may be made again with other
-        rounding; they keep the hash of the first ones.
+        """A hash of a job's outputs, for the jobs that read them. If nobody keeps the files, they may be made again
+        with other rounding, but they keep the hash of the first files.
 
-        Of a training only the file that is read counts: the curve holds times, which differ in every run.
+        Volatile outputs count only for jobs that read them: a training's curve has times, which differ in every run.
         """
         receipt = self.receipt(job)
         if receipt is None:
@@ -123,18 +123,18 @@ class Ledger:
         return State.FRESH if all(path.exists() for path in job.outputs) else State.ABSENT
 
     def sound(self, job: Job) -> bool:
-        """Whether everything before the job is as recorded, here or elsewhere."""
+        """Whether the results of all jobs before this one are as recorded, here or elsewhere."""
         return all(self._usable(before) for before in job.inputs)
 
     def assume(self, job: Job, receipt: JSON) -> None:
-        """Take a job as fresh with this receipt: its result comes from the store."""
+        """Count a job as fresh with this receipt, because its result comes from the store."""
         self._receipts[job.id] = receipt
         self._assumed.add(job.id)
         self._states = dict.fromkeys(self._assumed, State.FRESH)
         self._parts.clear()
 
     def comparisons(self) -> list[Comparison]:
-        """All that were made."""
+        """All comparisons that were made so far."""
         return [compared for compared in self._compared.values() if compared]
 
     def same_code(self, job: Job, graph: Graph) -> bool:
@@ -142,7 +142,7 @@ class Ledger:
         return Comparison(graph, present().graph(_entries(job)), self.lines).equal()
 
     def adopted(self, job: Job, receipt: JSON, outputs: JSON, source: JSON) -> JSON:
-        """The receipt of the same result under another name, as a receipt of this job."""
+        """A receipt of this job, from the receipt of the same result with another name."""
         parts = {**receipt["parts"], **{part: self.parts(job)[part] for part in ("params", "inputs")}}
         signed = {"fingerprint": fingerprint_of(job, parts), "parts": parts, "outputs": outputs}
         return {**receipt, **signed, "from": source}
@@ -151,7 +151,7 @@ class Ledger:
         return self.state(job) is State.FRESH
 
     def why(self, job: Job) -> list[str]:
-        """What made the job stale, by name; nothing if it is fresh."""
+        """The reasons why the job is stale, with names; empty if it is fresh."""
         receipt = self.receipt(job)
         missing = [f"{path} is not here" for path in job.outputs if not path.exists()]
         if receipt is None:
@@ -160,7 +160,7 @@ class Ledger:
         return [*reasons, *self.changed_outputs(receipt), *missing]
 
     def _untrue(self, job: Job, receipt: JSON) -> list[str]:
-        """What in a receipt cannot be: written by hand, or merged badly."""
+        """Contradictions in a receipt, for example after an edit by hand or a bad merge."""
         outputs = {str(path) for path in job.outputs}
         if receipt["fingerprint"] != fingerprint_of(job, receipt["parts"]):
             return [f"{job.receipt} was edited: its fingerprint does not follow from its parts"]
@@ -169,7 +169,7 @@ class Ledger:
         return []
 
     def differences(self, job: Job, receipt: JSON) -> dict[str, list[str]]:
-        """Since the receipt, by part: parameters old -> new, definitions, inputs."""
+        """The changes since the receipt, for each part: parameters (old -> new), definitions, inputs."""
         old, new = receipt["parts"], self.parts(job)
         changed = {part: list(changes(old[part], new[part])) for part in ("params", "inputs")}
         return {
@@ -179,15 +179,15 @@ class Ledger:
         }
 
     def reasons(self, job: Job, receipt: JSON) -> list[str]:
-        """All that changed since the receipt."""
+        """All changes since the receipt."""
         return [reason for part in self.differences(job, receipt).values() for reason in part]
 
     def matches(self, job: Job, receipt: JSON) -> bool:
-        """Whether a receipt is of the present parts."""
+        """Whether a receipt belongs to the present parts."""
         return not (self._untrue(job, receipt) or self.reasons(job, receipt))
 
     def other_results(self, job: Job, receipt: JSON) -> list[str]:
-        """Differences that no refactoring makes: other values under the same name, null among them; other inputs."""
+        """Differences that no refactoring explains: other values (also null) with the same name, or other inputs."""
         old, new = receipt["parts"], self.parts(job)
         changed = (change for part in ("params", "inputs") for change in changes(old[part], new[part]))
         return [f"{where} has another value" for where, *values in changed if ABSENT not in values]
@@ -199,7 +199,7 @@ class Ledger:
         return self.sound(job) if job.temporary else self.state(job) in (State.FRESH, State.ABSENT)
 
     def changed_outputs(self, receipt: JSON) -> list[str]:
-        """Outputs that are here with other bytes than recorded."""
+        """Sentences about outputs on this machine whose bytes differ from the recorded ones."""
         return [
             f"{path} is not the recorded one"
             for path, recorded in receipt["outputs"].items()
@@ -207,18 +207,18 @@ class Ledger:
         ]
 
     def untrue(self, job: Job) -> list[str]:
-        """What is wrong in a receipt."""
+        """The faults of a receipt."""
         receipt = self.receipt(job)
         return [*self._untrue(job, receipt), *self.changed_outputs(receipt)] if receipt else []
 
     def verify(self, job: Job) -> None:
-        """Refuse a job that is not fresh, with the reason and what to do."""
+        """Raise an error if a job is not fresh, with the reason and the remedy."""
         if not self.fresh(job):
             raise UserError(f"{job.id} is {self.state(job).value}: {'; '.join(self.why(job))}. {self.advice(job)}")
 
     def advice(self, job: Job) -> str:
-        """The command that puts a state right."""
-        if job.root.startswith(f"{VARIANTS}/"):  # Snakemake does not know them
+        """The command that makes the job fresh."""
+        if job.root.startswith(f"{VARIANTS}/"):  # Snakemake does not know variants
             own = (each for each in job.upstream() if each.root == job.root)
             return f"Begin with `{next(each for each in own if each is job or not self._usable(each)).command}`."
         target = job.outputs[0]
@@ -234,7 +234,7 @@ class Ledger:
         }[self.state(job)]
 
     def stands(self, job: Job) -> bool:
-        """Whether a receipt and the outputs here are of the present parts, whatever those before it are."""
+        """Whether the receipt and the outputs here belong to the present parts; earlier jobs may be stale."""
         receipt = self.receipt(job)
         return job.temporary or bool(receipt and self.matches(job, receipt) and not self.changed_outputs(receipt))
 

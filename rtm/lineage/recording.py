@@ -1,4 +1,4 @@
-"""A job that runs: what is refused before, and the receipt that it leaves last."""
+"""Run a job: checks before it starts, and its receipt at the end."""
 
 import os
 import time
@@ -18,7 +18,7 @@ from rtm.lineage.receipts import Ledger, State
 
 @dataclass
 class Recording:
-    """A job that runs: its fingerprint, the receipt of an earlier run, and facts for the new one (GPU hours, say)."""
+    """A running job: its fingerprint, the receipt of an earlier run, and facts for the new receipt (as GPU hours)."""
 
     fingerprint: str
     parts: JSON
@@ -28,14 +28,14 @@ class Recording:
 
 @contextmanager
 def recorded(job: Job) -> Iterator[Recording]:
-    """Run a job: take its fingerprint first, and leave the receipt last."""
+    """Run a job: compute its fingerprint first, and write the receipt last."""
     ledger = Ledger()
     _refuse_unknown_inputs(ledger, job)
     refuse_lost(ledger, job)
     before = ledger.receipt(job)
     recording = Recording(ledger.fingerprint(job), ledger.parts(job), before or {})
     ledger.keep_code(job)
-    began, code = time.monotonic(), revision()  # a commit made meanwhile is not what runs
+    began, code = time.monotonic(), revision()  # now, because later commits do not change the running code
     yield recording
     seconds = time.monotonic() - began
     outputs = {str(path): ledger.hashes.described(path) for path in job.outputs if not job.temporary}
@@ -50,16 +50,17 @@ def recorded(job: Job) -> Iterator[Recording]:
         **recording.facts,
     }
     signed = {"fingerprint": recording.fingerprint, "parts": ledger.parts(job), "outputs": outputs}
-    if before is None or {key: before[key] for key in signed} != signed:  # the same again leaves git as it is
+    if before is None or {key: before[key] for key in signed} != signed:  # an equal receipt is not written again
         same = before is not None and ledger.matches(job, before)
-        # nobody keeps features, and another processor rounds them otherwise: no reason to train anything again
+        # nobody keeps features; if they are made again with other rounding, nothing needs to be trained again
         kept = {"identity": ledger.identity(job, job.outputs[0])} if same and job.keeper == "nobody" else {}
         write_json(job.receipt, {**signed, **kept, "made": made})
     ledger.hashes.save()
 
 
 def refuse_lost(ledger: Ledger, job: Job) -> None:
-    """Keep a finished training from being done again because its weights or its receipt are elsewhere or changed."""
+    """Raise an error if a finished training would run again only because its weights or its receipt are missing or
+    changed."""
     if job.stage is Stage.TRAIN and ledger.receipt(job) is None and _is_trained(ledger, job):
         raise UserError(f"{job.id} is trained, but it {unsigned(job)}, or delete {job.outputs[0]} to train it again.")
     if is_lost(ledger, job):
@@ -71,7 +72,7 @@ def refuse_lost(ledger: Ledger, job: Job) -> None:
 
 
 def is_lost(ledger: Ledger, job: Job) -> bool:
-    """Whether a signed training's outputs are elsewhere or changed, and no save is here to write them again."""
+    """Whether the outputs of a training with a receipt are missing or changed, and no save can write them again."""
     if job.stage is not Stage.TRAIN:
         return False
     state = ledger.state(job)
@@ -79,12 +80,12 @@ def is_lost(ledger: Ledger, job: Job) -> bool:
 
 
 def unsigned(job: Job) -> str:
-    """What to do about an output without a receipt."""
+    """A text about an output without a receipt: what to do."""
     return f"has no receipt: bring it back with `git checkout -- {job.receipt}` or `dvc checkout {job.receipt.parent}`"
 
 
 def _is_trained(ledger: Ledger, job: Job) -> bool:
-    """Whether the weights here say that they are of exactly this training, with no save to write them from again."""
+    """Whether the weights here belong to exactly this training, and no save can write them again."""
     with suppress(*UNREADABLE):
         run = checkpoint_metadata(job.outputs[0])["run"]
         return bool(run == ledger.fingerprint(job)) and not _can_finish(ledger, job)
@@ -92,17 +93,17 @@ def _is_trained(ledger: Ledger, job: Job) -> bool:
 
 
 def _can_finish(ledger: Ledger, job: Job) -> bool:
-    """Whether a save of the training is here, from which its weights can be written again."""
+    """Whether a save of the training is here, which can write the weights again."""
     return any(path.exists() for path in saved_states(run_folder(ledger, job)))
 
 
 def run_folder(ledger: Ledger, job: Job) -> Path:
-    """Where a training with the present parts keeps its state."""
+    """The folder with the state of a training with the present parts."""
     return Layout(Path(job.root), Path(job.root)).run(str(job.subject.experiment), ledger.fingerprint(job))
 
 
 def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
-    """Refuse inputs without a true receipt. Reports alone may show them, and stay stale then."""
+    """Raise an error for inputs without a true receipt. Only reports may show such inputs; then they stay stale."""
     if job.stage.is_view:
         return
     for before, path in job.reads():

@@ -1,6 +1,6 @@
-"""The DVC remote as a store: a folder, S3, SSH or whatever else DVC reaches, through DVC's own file systems.
+"""The DVC remote as a store: a folder, S3, SSH or anything else that DVC's own file systems can reach.
 
-It is asked once a process. One that does not answer gets a sentence, and counts as empty from then on.
+Each process lists the remote once. If the remote does not answer, a message is printed, and it counts as empty.
 """
 
 import sys
@@ -15,7 +15,7 @@ from rtm.core.errors import UserError
 from rtm.core.files import UNREADABLE, temporary_of
 from rtm.lineage.definitions import Graph
 
-PATIENCE = 10.0  # seconds for the list of what it has, and for an entry
+PATIENCE = 10.0  # seconds to wait for the list of entries, and for an entry
 INDEX, CODE, OBJECTS = "rtm/index", "rtm/code", "files/md5"
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Remote:
         return None
 
     def get(self, md5: str, target: Path) -> None:
-        """Fetch an object, if it is there; the caller looks at its bytes."""
+        """Fetch an object, if it is there; the caller must check its bytes."""
         if self.reason:
             return
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ class Remote:
             temporary.unlink(missing_ok=True)
 
     def put(self, path: Path, name: str) -> bool:
-        """Upload a file unless it is there; return whether it was uploaded. Here a failure is an error."""
+        """Upload a file unless the remote has it; return whether it was uploaded. A failure raises an error."""
         try:
             if self._files.exists(self._path(name)):
                 return False
@@ -90,7 +90,7 @@ class Remote:
             return str(file.read())
 
     def _asked(self, question: Callable[[], T]) -> T | None:
-        """An answer in time, or none."""
+        """The answer to a question; None if it fails or takes too long."""
         if self.reason:
             return None
         answers: list[T] = []
@@ -102,7 +102,7 @@ class Remote:
             except Exception as error:
                 errors.append(error)
 
-        thread = threading.Thread(target=ask, daemon=True)  # one that hangs does not keep the process alive
+        thread = threading.Thread(target=ask, daemon=True)  # a hanging thread does not keep the process alive
         thread.start()
         thread.join(PATIENCE)
         if not answers:

@@ -13,7 +13,7 @@ KEPT, FREE = "kept", "free"  # parameters and inner functions keep their names, 
 
 
 class Import(NamedTuple):
-    level: int  # dots
+    level: int  # number of leading dots
     module: str
     names: tuple[str, ...]  # below the module
 
@@ -42,7 +42,7 @@ class Scope:
 
 
 def binding(name: str, scope: Scope | None, inside: bool = True) -> Scope | None:
-    """The scope that binds a name, none at the top of a module; only a class's own statements see its names."""
+    """The scope that binds a name; None at the top of a module. Only a class's own statements see its names."""
     while scope:
         if inside or not scope.is_class:
             if name in scope.elsewhere:
@@ -74,7 +74,8 @@ def inner(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassD
 
 
 def _own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes of a scope without those of scopes in it; what these evaluate outside belongs here."""
+    """The nodes of a scope, without the nodes of inner scopes. Parts of inner scopes that are evaluated outside (such
+    as default values) belong to this scope."""
     todo = list(nodes)
     while todo:
         node = todo.pop()

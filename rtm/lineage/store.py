@@ -1,15 +1,15 @@
-"""Results by what they are: a job finds its result again under any name, on any branch, in any clone.
+"""Results by their content: a job finds its result again under any name, on any branch, in any clone.
 
-The address of a result is a hash of its stage, its parameters and its inputs by content; no name of an experiment, a
-dataset or a file is in it. An entry of the index is kept below its address: the receipt, and the md5 of each file by
-its role. The bytes are objects of DVC's cache, so what DVC keeps too is there once:
+The address of a result is a hash of its stage, its parameters and its inputs by content. It contains no name of an
+experiment, a dataset or a file. The index has entries with this address: the receipt, and the md5 of each file by its
+role. The bytes are objects of DVC's cache, so a file that DVC also keeps is stored once:
 
     <cache>/files/md5/ab/cdef...           objects, as DVC lays them out
     <cache>/rtm/index/<address>-<id>.json  entries
     <cache>/rtm/code/<hash>.json           definitions behind the code of entries, as in lineage/code/
 
 A DVC remote has the same layout (`rtm.lineage.remote`). An entry is a hit if its code is the present code, or was
-accepted as the same. No file takes its place in the repository before its md5 was found right.
+accepted as the same. The md5 of every file is checked before the file is put into the repository.
 """
 
 import json
@@ -32,12 +32,12 @@ from rtm.lineage.receipts import Ledger, State
 from rtm.lineage.recording import Recording, recorded
 from rtm.lineage.remote import Remote
 
-ALWAYS = (Stage.TRAIN,)  # kept however short they were
-LONG = (Stage.REFERENCE, Stage.GALLERY, Stage.EVALUATE)  # kept if they took so many
+ALWAYS = (Stage.TRAIN,)  # always kept
+LONG = (Stage.REFERENCE, Stage.GALLERY, Stage.EVALUATE)  # kept if they took at least this many
 SECONDS = 180.0
 KINDS = (*ALWAYS, *LONG)
-NAMED = (Stage.EVALUATE,)  # its file holds the name of the experiment: for a job of the same name alone
-LINKED = 1 << 20  # bytes from which a file and its object share their space
+NAMED = (Stage.EVALUATE,)  # only for jobs with the same name, because the file has the name of the experiment
+LINKED = 1 << 20  # bytes; if a file has at least so many, it shares its space with its object
 SWITCH = "RTM_STORE"  # "off": nothing comes from the store; "asked": Snakemake's plan has asked it already
 STAGES = frozenset(map(str, Stage))
 DVC = Path(".dvc")
@@ -45,7 +45,7 @@ Files = dict[str, JSON]  # by role: {"md5": ..., "size": ...}
 
 
 def address(stage: str, parts: JSON) -> str | None:
-    """Where results of such parts are found; none while an input was never made."""
+    """The address of results with these parts; None if an input was never made."""
     inputs = sorted([_stage_of(name), identity or ""] for name, identity in parts["inputs"].items())
     if not all(identity for _, identity in inputs):
         return None
@@ -53,7 +53,7 @@ def address(stage: str, parts: JSON) -> str | None:
 
 
 def role(path: Path, root: str) -> str:
-    """What a file is among the outputs of its job, without names: "checkpoints/*.safetensors"."""
+    """The role of a file among the outputs of its job, without names: "checkpoints/*.safetensors"."""
     return f"{Path(str(path).removeprefix(root)).parts[0]}/*{path.suffix}"
 
 
@@ -62,10 +62,10 @@ class Entry:
     """A result in the index."""
 
     stage: str
-    job: str  # the id that it was made under
+    job: str  # the id of the job that made it
     receipt: JSON
     files: Files
-    places: dict[str, Path] = field(default_factory=dict)  # by role: where the files are perhaps, if not in the cache
+    places: dict[str, Path] = field(default_factory=dict)  # by role: where a file may be if it is not in the cache
 
     @property
     def address(self) -> str | None:
@@ -97,7 +97,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Of the job, in its stage."""
+        """The name of the job, without scale and stage."""
         return self.job.split(f"{self.stage}/", 1)[1]
 
     def text(self) -> str:
@@ -106,11 +106,11 @@ class Entry:
 
     @classmethod
     def of(cls, text: str, file: str) -> "Entry":
-        """What `text` wrote; a ValueError, KeyError or TypeError if it is something else, or of another address."""
+        """The entry from the result of `text`. Other texts or addresses raise a ValueError, KeyError or TypeError."""
         held = json.loads(text)
         files = {str(key): {"md5": str(each["md5"]), "size": int(each["size"])} for key, each in held["files"].items()}
         entry = cls(str(held["stage"]), str(held["job"]), held["receipt"], files)
-        hashes = [*((md5, 32) for md5 in entry.md5s), (entry.code, 16)]  # they become names of files
+        hashes = [*((md5, 32) for md5 in entry.md5s), (entry.code, 16)]  # they are used as file names
         if not whole_receipt(entry.receipt) or not all(re.fullmatch(f"[0-9a-f]{{{n}}}", text) for text, n in hashes):
             raise ValueError("not an entry")
         if entry.file != file:
@@ -119,7 +119,7 @@ class Entry:
 
 
 def entry_of(stage: str, job: str, root: str, receipt: JSON) -> Entry:
-    """The entry of a receipt in the index. The stages that are kept have one file for each role."""
+    """The entry for a receipt in the index. In all stages that are kept, each role has one file."""
     outputs = {role(Path(path), root): (Path(path), output) for path, output in receipt["outputs"].items()}
     files = {key: {"md5": output["md5"], "size": output["size"]} for key, (_, output) in outputs.items()}
     return Entry(stage, job, receipt, files, {key: path for key, (path, _) in outputs.items()})
@@ -138,7 +138,7 @@ class Shelf:
     def entries(self, at: str = "") -> list[Entry]:
         found = []
         for path in sorted(self.index.glob(f"{at}*.json")):
-            with suppress(*UNREADABLE):  # a damaged entry is none
+            with suppress(*UNREADABLE):  # a damaged entry is skipped
                 found.append(Entry.of(path.read_text(), path.name))
         return found
 
@@ -146,7 +146,7 @@ class Shelf:
         return recorded_graph(self.code / f"{code}.json")
 
     def holds(self, file: JSON) -> bool:
-        """Whether an object is there, by its size; its bytes are looked at before they are used."""
+        """Whether an object of the right size is there. Its bytes are checked before they are used."""
         with suppress(OSError):
             return bool(self.object(file["md5"]).stat().st_size == file["size"])
         return False
@@ -155,7 +155,7 @@ class Shelf:
         return all(self.holds(file) for file in entry.files.values())
 
     def sound(self, file: JSON) -> bool:
-        """Whether an object has the bytes that its name promises; one that has not is deleted, as DVC does."""
+        """Whether the bytes of an object have the md5 in its name. A damaged object is deleted, as in DVC."""
         if not self.holds(file):
             return False
         path = self.object(file["md5"])
@@ -166,12 +166,12 @@ class Shelf:
         return False
 
     def keep(self, path: Path, file: JSON) -> None:
-        """Put a file whose md5 was found right into the cache."""
+        """Put a file into the cache; the caller has checked its md5."""
         if not self.holds(file):
             place(path, self.object(file["md5"]), protected=True)
 
     def add(self, entry: Entry, graph: str) -> None:
-        """The entry last: what it needs is there then."""
+        """Add an entry. It is written last, after everything that it needs."""
         if not (self.code / f"{entry.code}.json").exists():
             write_text(self.code / f"{entry.code}.json", graph)
         if not (self.index / entry.file).exists():
@@ -179,10 +179,10 @@ class Shelf:
 
 
 def place(source: Path, target: Path, protected: bool = False) -> None:
-    """Have the same bytes in a second place, whole or not at all.
+    """Put the bytes of `source` at `target`, too, completely or not at all.
 
-    A large file shares its space with the first: by a reflink, else by a hard link, else it is copied. Both names of a
-    hard link are write-protected as DVC's are; jobs put new files in the place of old ones and never write into them.
+    A large file shares its space with the source, by a reflink or else a hard link; if neither works, it is copied.
+    Both names of a hard link are write-protected, as in DVC. Jobs replace files and never write into old ones.
     """
     from dvc_objects.fs import generic
     from dvc_objects.fs.local import LocalFileSystem
@@ -192,7 +192,7 @@ def place(source: Path, target: Path, protected: bool = False) -> None:
     real = source.resolve()
     try:
         generic.transfer(files, str(real), files, str(temporary), hardlink=real.stat().st_size >= LINKED)
-        with suppress(OSError):  # an object of somebody else in a shared cache, who has protected it
+        with suppress(OSError):  # in a shared cache, the object may belong to another user, who has protected it
             temporary.chmod(0o444 if protected or temporary.samefile(real) else 0o644)
         os.replace(temporary, target)
     finally:
@@ -200,7 +200,7 @@ def place(source: Path, target: Path, protected: bool = False) -> None:
 
 
 def shelf_here() -> Shelf | None:
-    """DVC's cache; none outside of a DVC repository."""
+    """DVC's cache; None outside of a DVC repository."""
     if not (DVC / "config").exists():
         return None
     from dvc.config import Config
@@ -211,7 +211,7 @@ def shelf_here() -> Shelf | None:
 
 @dataclass(frozen=True)
 class Found:
-    """A result that is this job's under whatever name, and what is signed for it here."""
+    """A stored result of this job, perhaps made with another name, and the receipt for it under the job's name."""
 
     entry: Entry
     receipt: JSON
@@ -225,7 +225,7 @@ class Found:
 
 
 class Store:
-    """The store as a process sees it: the shelf here, then the remote, which is asked once."""
+    """The store in one process: first the shelf on this machine, then the remote, which is listed once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -236,7 +236,7 @@ class Store:
         return None if os.environ.get(SWITCH) == "off" else shelf_here()
 
     def find(self, job: Job) -> Found | None:
-        """The entry with the result of a job that would run, if the store has one; no file is read yet."""
+        """The stored result of a job that would run, if there is one. Its files are not read yet."""
         if job.stage not in KINDS or not self.ledger.sound(job) or self.shelf is None:
             return None
         at = address(job.stage, self.ledger.parts(job))
@@ -252,7 +252,8 @@ class Store:
         return None
 
     def bring(self, job: Job, found: Found) -> bool:
-        """Put a result where the job leaves its files, and sign for it. False, with a sentence, if bytes are bad."""
+        """Put a result at the places of the job's outputs and write the receipt. If bytes are bad, print a message and
+        return False."""
         assert self.shelf is not None
         files = {path: found.entry.files[role(path, job.root)] for path in job.outputs}
         for path, file in files.items():
@@ -269,7 +270,7 @@ class Store:
         return True
 
     def serve(self, job: Job) -> Found | None:
-        """Put a result from the store in place of a job that would run; return what was found."""
+        """If a job would run, bring its result from the store instead; return the found result."""
         waits = self.ledger.state(job) in (State.STALE, State.ABSENT)
         found = self.find(job) if waits else None
         if found is None or not self.bring(job, found):
@@ -292,7 +293,7 @@ class Store:
         return entry
 
     def _receipts(self, job: Job, at: str) -> Iterator[Entry]:
-        """Receipts of this scale under any name, also such that no job writes any more."""
+        """Entries from receipts of this scale with any name, also from jobs that do not exist any more."""
         for path in sorted((Path(job.root) / "lineage" / job.stage).rglob("*.json")):
             with suppress(*UNREADABLE):
                 receipt = json.loads(path.read_text())
@@ -309,7 +310,7 @@ class Store:
                     yield Entry.of(text, file)
 
     def _fits(self, job: Job, entry: Entry, graph: Graph | None) -> bool:
-        """Whether an entry at the job's address is its result: the same code, the files it leaves, the right name."""
+        """Whether an entry at the job's address is its result: it has the same code, the job's files and its name."""
         if {role(path, job.root) for path in job.outputs} != entry.files.keys():
             return False
         if job.stage in NAMED and job.name != entry.name:
@@ -320,7 +321,7 @@ class Store:
         return same or (graph is not None and self.ledger.same_code(job, graph))
 
     def _others(self, job: Job, entry: Entry) -> bool:
-        """Whether the receipt here, which is right, is of other bytes: another run of the same training, say."""
+        """Whether the job's receipt, which is right, has other bytes, for example from another run of the training."""
         receipt = self.ledger.receipt(job)
         return receipt is None or entry_of(job.stage, job.id, job.root, receipt).files != entry.files
 
@@ -334,7 +335,7 @@ class Store:
         return recorded_graph(code_file(job, entry.code)) or (self.shelf.graph(entry.code) if self.shelf else None)
 
     def _keep_graph(self, job: Job, entry: Entry) -> None:
-        """A receipt whose code was accepted as the present code needs its definitions in lineage/code/."""
+        """Write the definitions of an entry's code to lineage/code/; receipts with accepted code need them."""
         path = code_file(job, entry.code)
         graph = None if path.exists() else self._graph(job, entry) or self.remote.graph(entry.code)
         if graph is not None:
@@ -342,7 +343,7 @@ class Store:
         self.ledger.keep_code(job)
 
     def _keep_present(self, job: Job) -> None:
-        """What stands in the place of a result goes to the store before it is replaced."""
+        """Put the job's present result into the store before it is replaced."""
         with suppress(UserError, OSError):
             self.keep(job)
 
@@ -362,7 +363,7 @@ class Store:
         return path.is_file() and self.ledger.hashes.described(path, like=file) == file
 
     def _obtained(self, found: Found, key: str) -> bool:
-        """Have the bytes of a file in the cache, every one of them checked."""
+        """Whether the cache has the file, after fetching it if necessary; all its bytes are checked."""
         file, entry = found.entry.files[key], found.entry
         assert self.shelf is not None
         if self.shelf.sound(file):
@@ -375,7 +376,7 @@ class Store:
 
 
 def served(job: Job) -> bool:
-    """Bring the result of a job from the store in place of running it; what a verb asks before it starts."""
+    """Bring the result of a job from the store, if possible. A verb calls this first; if true, nothing must run."""
     if os.environ.get(SWITCH):
         return False
     return Store(Ledger()).serve(job) is not None
@@ -397,12 +398,12 @@ def _is_kept(stage: Stage, receipt: JSON) -> bool:
 
 
 def _stage_of(job: str) -> str:
-    """The stage in an id, whose scale may come first."""
+    """The stage in an id; the scale may come before it."""
     return next(part for part in job.split("/") if part in STAGES)
 
 
 def _set(value: Any) -> Any:
-    """A value without keys that are null: receipts take them for absent ones."""
+    """A value without keys that are null, because receipts treat null as absent."""
     if isinstance(value, dict):
         return {key: _set(each) for key, each in value.items() if each is not None}
     return [_set(each) for each in value] if isinstance(value, list) else value

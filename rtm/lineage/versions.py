@@ -8,9 +8,10 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-# The rule: a package counts if it is loaded and rtm code that the stage reaches imports it. The stage reaches its entry
-# modules and the modules that they import, and so on. An import inside a function counts only if the function ran: then
-# its module is loaded. A fork server loads modules before any stage runs, so those (PRELOADED) prove nothing.
+# The rule: a package counts if it is loaded and if rtm code that the stage reaches imports it. The stage reaches its
+# entry modules, the modules that they import, and so on. An import inside a function counts only if the function ran,
+# that is, if its module is loaded. A fork server loads modules before any stage runs. These modules (PRELOADED) are no
+# proof that a function ran.
 PRELOADED: set[str] = set()
 DISTRIBUTIONS = {
     **{name: (name,) for name in ("jinja2", "lpips", "matplotlib", "numpy", "pandas", "prdc", "safetensors", "scipy")},
@@ -22,14 +23,15 @@ DISTRIBUTIONS = {
 
 
 def preload() -> None:
-    """Before a server forks: what is loaded now proves nothing of a stage, and no stage need read its imports again."""
+    """Call this before a server forks. Modules that are loaded now do not count as used by a stage, and their imports
+    are read once for all stages."""
     PRELOADED.update(sys.modules)
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "rtm" and module.__file__:
             _imports(module.__file__)
     for name in {each for names in DISTRIBUTIONS.values() for each in names}:
         _version(name)
-    gc.freeze()  # a collection in a fork would copy all of it
+    gc.freeze()  # a garbage collection in a fork would copy all memory
 
 
 def loaded_versions(*entries: str) -> dict[str, str]:
@@ -56,13 +58,13 @@ def _reached(entries: Iterable[str]) -> set[str]:
             reached.add(module)
             if module.split(".")[0] == "rtm" and (file := sys.modules[module].__file__):
                 waiting += [name for name, called in _imports(file) if not (called and name in PRELOADED)]
-                waiting += [parent for parent in [module.rpartition(".")[0]] if parent != "rtm"]  # lazy, for users
+                waiting += [parent for parent in [module.rpartition(".")[0]] if parent != "rtm"]  # it imports lazily
     return reached
 
 
 @cache
 def _imports(file: str) -> list[tuple[str, bool]]:
-    """The modules that a file imports, and whether only when a function is called."""
+    """The modules that a file imports, and whether the import is inside a function."""
     return list(_imported(ast.parse(Path(file).read_text()).body, False))
 
 

@@ -1,4 +1,4 @@
-"""The cells of a table, from its definition and the results on disk: value, spread, state, mark, source files."""
+"""Build the cells of a table from its definition and the results on disk: value, spread, state, mark, source files."""
 
 import math
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Cell:
     std: float | None = None
     text: str = "--"  # the value as shown
     spread: str = ""  # the standard deviation as shown
-    sampling: float | None = None  # half the 95 % interval over the generated images, of one seed on average
+    sampling: float | None = None  # half the 95 % interval over the generated images, averaged over single seeds
     mark: Mark | None = None
     paper: float | None = None  # the paper's number for the same cell
 
@@ -64,11 +64,11 @@ class Cell:
 
     @property
     def measurable(self) -> bool:
-        """Whether a result file fills it; averages and published numbers have none."""
+        """Whether a result file gives its value; averages and published numbers have no such file."""
         return bool(self.part.experiment or self.part.foreign)
 
     def uncomputed(self, layout: Layout) -> bool:
-        """Whether it is missing although its experiment was measured."""
+        """Whether its value is missing although its experiment was measured."""
         return self.state == "missing" and self.measurable and results(layout, self.part).exists()
 
     @property
@@ -114,7 +114,7 @@ class Sheet:
         return [cell for line in self.lines for cell in line.cells]
 
     def averaged(self, mean: Cell) -> list[Cell]:
-        """The cells whose mean is shown."""
+        """The cells whose mean the cell `mean` shows."""
         named = (cell for cell in self.cells if cell.measurable or cell.part.published)
         return [cell for cell in named if (cell.column, cell.part.metric) == (mean.column, mean.part.metric)]
 
@@ -125,7 +125,8 @@ class Sheet:
 
 
 def build(config: Config, layout: Layout, name: str, table: Table | None = None) -> Sheet:
-    """Build the sheet of a table, by default of params/, from the results on disk; other cells are missing."""
+    """Build the sheet of a table (by default the one in params/) from the results on disk. Cells without a result are
+    missing."""
     table = table or cast(Table, config.pick("tables", name))
 
     @cache
@@ -155,7 +156,7 @@ def build(config: Config, layout: Layout, name: str, table: Table | None = None)
 
 
 def read_summary(config: Config, layout: Layout, experiment: str) -> Summary | None:
-    """The summary of an experiment, None if it is not measured; an error if it disagrees with its files."""
+    """The summary of an experiment; None if it is not measured; an error if it contradicts its metrics files."""
     path = layout.summary(experiment)
     if not path.exists():
         return None

@@ -34,7 +34,7 @@ class Link:
     kind: str  # metrics, checkpoint, parameters, ...
     what: str
     digest: str = ""
-    changes: tuple[str, ...] = ()  # since the number was made
+    changes: tuple[str, ...] = ()  # changes since the number was made
     unchanged: str = "unchanged"  # the text without changes; "" for facts that cannot change
     seed: int | None = None  # None: for all seeds
 
@@ -44,7 +44,7 @@ class Link:
 
 
 class Chains:
-    """The chains of a scale's cells; receipts and files are read once."""
+    """The chains of a scale's cells. Receipts and files are read once."""
 
     def __init__(self, config: Config, layout: Layout) -> None:
         self.config, self.layout, self.ledger = config, layout, Ledger()
@@ -56,7 +56,7 @@ class Chains:
         return self.ledger.receipt(job) is not None and self.ledger.state(job) in (Made.STALE, Made.CHANGED)
 
     def origin(self, sheet: Sheet, cell: Cell) -> str:
-        """A sentence that says whose number it is."""
+        """A sentence about the origin of the cell's number."""
         part = cell.part
         if part.published:
             entry = self.config.params.published[part.published]
@@ -149,7 +149,7 @@ def _sentence(text: str | None) -> list[str]:
 
 
 def _made(made: JSON) -> str:
-    """Host, job, time, cost and hardware."""
+    """A text with host, job, time, cost and hardware."""
     jobs = made.get("slurm_jobs") or [job for job in (made.get("slurm_job"),) if job]
     where = [*([made["host"]] if "host" in made else []), *([f"SLURM job {', '.join(jobs)}"] if jobs else [])]
     when = made.get("time", "")[:16].replace("T", " ")

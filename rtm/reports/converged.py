@@ -1,4 +1,4 @@
-"""Whether trainings had converged: how far FID on the way moved in the last fifth of each."""
+"""Whether trainings had converged: how far the FID measured during training moved in the last fifth."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,11 +7,12 @@ from rtm.core.files import read_numbers
 from rtm.core.layout import Layout
 
 LAST = 0.2  # share of a training
-BOUND = 0.05  # of the last FID
+BOUND = 0.05  # share of the last FID
 
 
 def moved(curve: Iterable[dict[str, float]]) -> float | None:
-    """The widest distance from the last FID in the last fifth, relative to it; None without two measurements there."""
+    """The largest distance from the last FID in the last fifth, relative to the last FID; None if there are fewer than
+    two measurements."""
     seen = [(row["step"], row["fid"]) for row in curve if "fid" in row]
     late = [fid for step, fid in seen if step >= (1 - LAST) * seen[-1][0]]
     return max(abs(fid - late[-1]) for fid in late) / late[-1] if len(late) > 1 and late[-1] > 0 else None

@@ -77,7 +77,7 @@ def _mapper(experiment: Experiment) -> str:
 
 
 def _arranged(figure: Figure, panels: list[Panel]) -> Canvas:
-    """Put panels side by side, strips of interpolations below each other, at their true proportions."""
+    """Put panels side by side (strips of interpolations below each other), with their true proportions."""
     stacked = figure.kind == "slerp"
     heights = [panel.image.shape[0] / panel.image.shape[1] for panel in panels]
     height = WIDTH * (sum(heights) if stacked else max(heights) / len(panels))

@@ -52,7 +52,7 @@ def escape(text: str) -> str:
 
 
 def stacked(text: str, align: str = "c") -> str:
-    """Text with its line breaks kept."""
+    """Text for a cell; it keeps its line breaks."""
     lines = [escape(line) for line in text.split("\n")]
     return lines[0] if len(lines) == 1 else rf"\makecell[{align}]{{" + r" \\ ".join(lines) + "}"
 

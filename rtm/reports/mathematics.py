@@ -1,7 +1,7 @@
 """Mathematics between dollar signs, in LaTeX, in HTML and as plain text.
 
-Titles and captions are data: whatever is not in this small language is shown as it is written and never reaches TeX,
-where a command can read and write files.
+Titles and captions are data. A formula that is not in this small language is shown as plain text and never reaches TeX,
+because a command of TeX can read and write files.
 """
 
 import re
@@ -48,7 +48,7 @@ COMMANDS = {
 SIGNS = {"×": r"\times ", "±": r"\pm ", "·": r"\cdot ", "≤": r"\le ", "≥": r"\ge ", "ε": r"\varepsilon "}
 PLAIN = frozenset("+-=<>/.,:;!()[]|'* ")
 PIECES = re.compile(r"(\$(?!\s)[^$\n]+(?<!\s)\$|`[^`\n]+`)")
-DEEPEST = 6  # braces
+DEEPEST = 6  # most levels of braces
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Piece:
     """A formula, code, or text."""
 
     kind: str  # "math", "code", "text"
-    text: str  # without its signs
-    tex: str = ""  # of a formula
+    text: str  # without $ or `
+    tex: str = ""  # only for a formula
     html: Markup = Markup("")  # noqa: RUF009  (it cannot change)
 
 
 def pieces(text: str) -> Iterator[Piece]:
-    """The parts of a title: $...$ is mathematics if it is of the small language, `...` is code."""
+    """The parts of a title: $...$ is mathematics if it is in the small language, `...` is code."""
     for part in PIECES.split(text):
         inside = part[1:-1]
         if part.startswith("`") and len(part) > 2:
@@ -74,13 +74,13 @@ def pieces(text: str) -> Iterator[Piece]:
 
 
 def plain(text: str) -> str:
-    """The text without LaTeX's signs, on one line."""
+    """The text on one line, without LaTeX's signs."""
     shown = (f"`{each.text}`" if each.kind == "code" else each.text for each in pieces(text))
     return "".join(shown).replace("\n", " ").replace("$", "")
 
 
 def _formula(text: str) -> Piece | None:
-    """None if it is not of the language."""
+    """A formula; None if it is not in the language."""
     try:
         tex, html, shown, end = _sequence(text, 0, 0)
     except ValueError:
@@ -89,7 +89,7 @@ def _formula(text: str) -> Piece | None:
 
 
 def _sequence(text: str, at: int, depth: int) -> tuple[str, Markup, str, int]:
-    """Atoms with at most one index and one exponent each, up to a closing brace or the end."""
+    """Parse atoms, each with at most one index and one exponent, up to a closing brace or the end."""
     tex, html, shown = "", Markup(""), ""
     while at < len(text) and text[at] != "}":
         first, drawn, read, at = _atom(text, at, depth)

@@ -44,7 +44,7 @@ def read_gallery(config: Config, layout: Layout, name: str) -> dict[str, Images]
 
 
 def samples(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
-    """One sheet for each experiment, side by side; the same place is the same latent."""
+    """One sheet for each experiment, side by side. Equal places have equal latents."""
     panels = []
     for name, gallery in zip(names, galleries, strict=True):
         chosen = _take(gallery, "samples")[figure.skip :][: figure.rows * figure.columns]
@@ -71,7 +71,7 @@ def slerp(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Im
 
 
 def pairs(figure: Figure, names: Sequence[str], galleries: Sequence[dict[str, Images]]) -> list[Panel]:
-    """Pairs of rows with the same latents: baseline above, RTM below, space between the pairs."""
+    """Pairs of rows with the same latents: the baseline above, RTM below, and space between the pairs."""
     sheets = [_take(gallery, "samples")[figure.skip :] for gallery in galleries]
     columns = min(figure.columns, *(len(sheet) for sheet in sheets))
     rows = min(figure.rows, *(len(sheet) // columns for sheet in sheets))

@@ -84,7 +84,7 @@ def _origins(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
 
 
 def _sampling(sheet: Sheet, cells: Iterable[Cell]) -> Iterator[str]:
-    """How far other samples of the same model would move each column."""
+    """Sentences about how far other samples of the same model would move each column."""
     columns = {column.id: column for column in sheet.table.columns}
     found: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
@@ -99,7 +99,7 @@ def _sampling(sheet: Sheet, cells: Iterable[Cell]) -> Iterator[str]:
 
 
 def _floors(config: Config, layout: Layout, cells: Iterable[Cell]) -> Iterator[str]:
-    """What real images score against real images, for each dataset."""
+    """Sentences with the score of real images against real images, for each dataset."""
     floors: dict[str, str] = {}
     for cell in cells:
         named = config.params.foreign[cell.part.foreign].dataset if cell.part.foreign else None
@@ -131,7 +131,7 @@ def _experiments(sheet: Sheet) -> list[str]:
 
 
 def _files(config: Config, layout: Layout, cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """The files behind measured cells, each once; they hold the conditions of the measurement."""
+    """The files behind measured cells, each once. They have the conditions of the measurement."""
     paths = dict.fromkeys(path for cell in cells for path in sources(config, layout, cell.part))
     return [read_json(path, dict[str, Any]) for path in paths]
 

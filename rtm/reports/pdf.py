@@ -15,7 +15,7 @@ from rtm.reports.result import results
 
 NAME = "report"
 TIMEOUT = 300  # seconds
-CONFINED = {"openin_any": "p", "openout_any": "p"}  # TeX reads and writes nothing outside of the folder of the document
+CONFINED = {"openin_any": "p", "openout_any": "p"}  # TeX must not read or write outside the document's folder
 
 
 def write_report(config: Config, layout: Layout) -> Path:
@@ -36,7 +36,7 @@ def write_report(config: Config, layout: Layout) -> Path:
 
 
 def compile_pdf(path: Path) -> Path:
-    """Run pdflatex twice, for the references; an error shows the lines that name it."""
+    """Run pdflatex twice, because of the references. If it fails, the message has the lines about the error."""
     if shutil.which("pdflatex") is None:
         raise UserError(
             "pdflatex is not installed; install TeX Live "

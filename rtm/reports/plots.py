@@ -25,15 +25,15 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#777777"
-SHARES = ("rejected", "precision", "recall")  # axes from 0
+SHARES = ("rejected", "precision", "recall")  # their axes begin at 0
 LOGARITHMIC = ("loss", "fid", "w_change")
 WIDER = 1.7  # ratio of width to height of the axes in precision_recall
-DIRECTIONS = 24  # in which a label may lie from its point
+DIRECTIONS = 24  # number of directions from a point in which its label may lie
 Points = NDArray[np.float64]  # (number, 2)
 
 
 def curves(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """Loss, rejected share and how far a step moves w."""
+    """Curves of the loss, the rejected share, and the distance that a step moves w."""
     columns = {"loss": "loss", "rejected": "rejected share of the pool", "w_change": "change of w in a step"}
     _training(canvas, config, layout, names, columns)
 
@@ -86,8 +86,8 @@ def sweep(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names:
 
 
 def convergence(canvas: Canvas, config: Config, layout: Layout, figure: Figure, names: Mapping[str, str]) -> None:
-    """How far each step still moves the state and w: median over the latents, the band from 10 % to 99 % of them, the
-    mean over seeds of each; a dotted line marks the H of training."""
+    """How far each step moves the state and w: the median over the latents and the band from 10 % to 99 %, each a mean
+    over the seeds. A dotted line marks the H of training."""
     panels = _panels(canvas, 2)
     for place, (name, label) in enumerate(names.items()):
         experiment = config.experiment(name)
@@ -142,8 +142,9 @@ def precision_recall(canvas: Canvas, config: Config, layout: Layout, figure: Fig
 def _training(
     canvas: Canvas, config: Config, layout: Layout, names: Mapping[str, str], columns: Mapping[str, str]
 ) -> None:
-    """Above over the steps, or the images seen where batches differ; below over the mean time at the same steps. A line
-    is the mean of the seeds at each step, its band their range; both rows have the same vertical axes."""
+    """Two rows of curves with equal vertical axes. The upper x axis has the steps (or the images seen, if batches
+    differ), the lower one the mean time at these steps. A line is the mean of the seeds at each step, its band their
+    range."""
     experiments = {name: config.experiment(name) for name in names}
     logs = {name: _logs(config, layout, experiment) for name, experiment in experiments.items()}
     found = {column: {name: over_seeds(each, column) for name, each in logs.items()} for column in columns}
@@ -170,7 +171,7 @@ def _training(
 
 
 def over_seeds(logs: Sequence[pd.DataFrame], column: str, index: str = "step") -> pd.DataFrame | None:
-    """Mean, lowest and highest value of the seeds, and their mean time, at every step that all of them reached."""
+    """Mean, lowest and highest value over the seeds, and their mean time, at every step that all seeds reached."""
     kept = [log[[index, "seconds", column]].dropna() for log in logs if column in log]
     runs = [log.drop_duplicates(index).set_index(index) for log in kept if len(log)]
     if not runs:
@@ -185,7 +186,7 @@ def over_seeds(logs: Sequence[pd.DataFrame], column: str, index: str = "step") -
 
 
 def _line(axes: Axes, x: NDArray[np.float64], seen: pd.DataFrame, place: int, label: str) -> None:
-    """The mean with its band; a marker if it is one point."""
+    """Draw the mean with its band; if there is only one point, with a marker."""
     style: dict[str, Any] = _style(place) | ({"marker": ""} if len(x) > 1 else {"clip_on": False})
     axes.plot(x, seen["mean"].to_numpy(float), linewidth=1.4, label=label, **style)
     axes.fill_between(x, seen["low"], seen["high"], color=style["color"], alpha=0.15, linewidth=0)
@@ -199,7 +200,7 @@ def _vertical(axes: Axes, column: str, title: str) -> None:
         axes.set_yscale("log", subs=(2, 5))
         axes.yaxis.set_major_formatter("{x:g}")
         low, high = axes.get_ylim()
-        axes.yaxis.set_minor_formatter("{x:g}" if high < 100 * low else "")  # many decades speak for themselves
+        axes.yaxis.set_minor_formatter("{x:g}" if high < 100 * low else "")  # with many decades, no minor labels
 
 
 def _logs(config: Config, layout: Layout, experiment: Experiment) -> list[pd.DataFrame]:
@@ -244,7 +245,7 @@ def _numbered(axes: Axes, points: Points, sizes: Sequence[float]) -> None:
 
 
 def place_labels(points: Points, starts: int = 4, rounds: int = 10) -> Points:
-    """Positions of labels such that labels and leaders do not meet others; the height of the axes is 1."""
+    """Positions of labels, chosen so that labels and leader lines do not overlap. The height of the axes is 1."""
     angles = np.linspace(0, 2 * np.pi, DIRECTIONS, endpoint=False)
     around = np.stack([np.cos(angles), np.sin(angles)], 1)
     offsets = np.concatenate([radius * around for radius in (0.08, 0.11, 0.14, 0.18)])

@@ -1,4 +1,4 @@
-"""Rows that are ours against those they are compared with, seed by seed, with intervals."""
+"""Compare our rows with their baselines, seed by seed, with intervals."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -12,13 +12,13 @@ from rtm.reports.cells import Cell, Line, Sheet, format_number
 from rtm.reports.mathematics import plain
 from rtm.reports.summary import seed_metrics
 
-FIRST = "fid"  # the metric of the sentence, if the table has it; otherwise its first column that is compared
+FIRST = "fid"  # the metric of the sentence; if the table does not have it, its first column with marks
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Result:
-    """Ours minus the baseline's; `low` and `high` are NaN with one seed, which has no interval."""
+    """Our number minus the baseline's. With one seed there is no interval, so `low` and `high` are NaN."""
 
     text: str  # plain; $...$ is mathematics
     difference: float
@@ -28,7 +28,7 @@ class Result:
 
 
 def results(config: Config, layout: Layout, sheet: Sheet) -> list[Result]:
-    """One sentence for each row that is ours: against the first other row with the same recipe, images and seeds."""
+    """One sentence for each of our rows: a comparison with the first other row with equal recipe, images and seeds."""
     columns = sorted(range(len(sheet.table.columns)), key=lambda at: sheet.table.columns[at].metric != FIRST)
     found = []
     for ours in (line for line in sheet.lines if line.ours):
@@ -54,7 +54,8 @@ def differences(config: Config, layout: Layout, sheet: Sheet) -> Iterator[str]:
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float]:
-    """Of the mean of paired differences, by Student's t: right if they are normal, whatever their variance."""
+    """The 95 % interval of the mean of paired differences, by Student's t. It is exact for normal differences of any
+    variance."""
     if len(differences) < 2:
         return math.nan, math.nan
     from scipy.special import stdtrit
@@ -65,7 +66,7 @@ def interval(differences: Sequence[float]) -> tuple[float, float]:
 
 
 def _comparable(config: Config, ours: Cell, other: Cell) -> bool:
-    """Whether both are measured, of trainings that differ in the mapper only; times and sizes have no seeds."""
+    """Whether both cells are measured, and their trainings differ only in the mapper. Times and sizes have no seeds."""
     names = [cell.part.experiment for cell in (ours, other) if cell.state == "measured" and cell.part.experiment]
     if len(names) < 2 or names[0] == names[1] or ours.part.section != other.part.section:
         return False
@@ -85,7 +86,7 @@ class _Paired:
     seeds: list[int]
     mine: list[float]
     theirs: list[float]
-    shown: Callable[[float], str]  # as the column shows it
+    shown: Callable[[float], str]  # formats a value as the column does
 
     @property
     def middle(self) -> float:

@@ -31,7 +31,7 @@ class RunStatus:
     host: str | None
     losses: dict[str, float]
     log: Path | None  # log.jsonl of the run
-    reason: str = ""  # why SLURM lets it wait
+    reason: str = ""  # the reason why SLURM lets it wait
 
 
 def statuses(config: Config) -> list[RunStatus]:
@@ -48,7 +48,8 @@ def statuses(config: Config) -> list[RunStatus]:
 
 
 def _folder(layout: Layout, experiment: str, seed: int, fingerprint: str) -> Path | None:
-    """The run of the present parameters and code, or else another run of this seed that is being trained."""
+    """The folder of the run with the present parameters and code; if there is none, of another run of this seed that is
+    being trained."""
     present = layout.run(experiment, fingerprint)
     if (present / "run.json").exists():
         return present
@@ -102,12 +103,12 @@ def _speed(rows: list[dict[str, Any]]) -> float | None:
 
 
 def short(count: int) -> str:
-    """In at most five characters: 950, 12.3k, 1.17M."""
+    """A count in at most five characters: 950, 12.3k, 1.17M."""
     return str(count) if count < 1000 else f"{count / 1e3:.3g}k" if count < 999_500 else f"{count / 1e6:.3g}M"
 
 
 def duration(seconds: float) -> str:
-    """As 12d4h, 3h20m, 5m10s, 7s."""
+    """A time as text: 12d4h, 3h20m, 5m10s, 7s."""
     for unit, size, below, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
         if seconds >= size:
             return f"{int(seconds // size)}{unit}{int(seconds % size // part)}{below}"

@@ -26,7 +26,7 @@ Intervals = dict[str, tuple[Finite, Finite]]  # 95 %, by the metric's name
 
 
 class Measured(TypedDict):
-    """A metrics file, as far as reports read it."""
+    """The part of a metrics file that reports read."""
 
     experiment: str
     protocol: str
@@ -37,12 +37,12 @@ class Measured(TypedDict):
 
 
 class Foreign(TypedDict):
-    """The same of images that others generated."""
+    """The same for images that others generated."""
 
     samples: Annotated[int, Field(gt=0)]
     metrics: Metrics
     intervals: NotRequired[Intervals]
-    off_protocol: NotRequired[list[str]]  # of `rtm evaluate A B`, which no table shows
+    off_protocol: NotRequired[list[str]]  # only in files of `rtm evaluate A B`, which no table shows
 
 
 class Latency(TypedDict):
@@ -60,9 +60,9 @@ def section_name(kind: str, variant: str) -> str:
 
 
 def summarise(config: Config, layout: Layout, name: str) -> Summary:
-    """Sections "<protocol>", "<protocol>_H8", "latency", "latency_H8".
+    """The sections "<protocol>", "<protocol>_H8", "latency", "latency_H8".
 
-    `_std` is the spread over several seeds (ddof = 1), `_sampling` half the 95 % interval of one seed, on average.
+    `_std` is the spread over several seeds (ddof = 1); `_sampling` is half the 95 % interval of one seed, on average.
     """
     experiment = config.experiment(name)
     summary: Summary = {"seeds": len(experiment.seeds)}

@@ -19,7 +19,7 @@ SUFFIXES = (".tex", ".csv", ".md", ".macros.tex", ".lineage.json")
 
 
 def render_table(config: Config, layout: Layout, name: str, available: bool = False) -> Sheet:
-    """Write the table's files and return the sheet; with `available`, gaps are shown and are no error."""
+    """Write the table's files and return the sheet. With `available`, missing cells are shown instead of an error."""
     sheet = build(config, layout, name)
     absent = [name for name, path in sheet.gaps(layout).items() if not path.exists()]
     if absent and not available:
@@ -69,7 +69,7 @@ def to_markdown(sheet: Sheet, footnotes: list[str]) -> str:
 
 
 def to_frame(config: Config, sheet: Sheet) -> pd.DataFrame:
-    """One line for each cell, with its state: a published number is never taken for ours."""
+    """One line for each cell. It has the cell's state, so that nobody mistakes a published number for ours."""
     titles = {line.id: (block, line) for block in sheet.blocks for line in block.lines}
     records = []
     for cell in sheet.cells:
@@ -147,7 +147,7 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def _measured(sheet: Sheet) -> list[Cell]:
-    """Measured cells that have a file; averages have none."""
+    """The measured cells that have a file; averages have no file."""
     return [cell for cell in sheet.cells if cell.state in ("measured", "evaluated") and cell.measurable]
 
 

@@ -15,9 +15,9 @@ from rtm.reports.notes import notes
 from rtm.reports.tables import ARROWS, plain_title
 
 STYLES = {"best": "bold", "second": "underline", None: ""}
-BRACKETS = {"best": "[{}]", "second": "({})", None: " {} "}  # without bold: pipes and log files
+BRACKETS = {"best": "[{}]", "second": "({})", None: " {} "}  # marks without bold, for pipes and log files
 WORDS = {True: {"Grey:": "Dim:"}, False: {"Bold:": "[ ]:", "underlined:": "( ):", "Grey:": "°:"}}
-Lines = list[Text]  # of one cell
+Lines = list[Text]  # the lines of one cell
 Row = list[Lines] | str  # cells, or the title of a group
 
 

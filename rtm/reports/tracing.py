@@ -53,7 +53,7 @@ def find_cell(sheet: Sheet, row: str, column: str) -> Cell:
 
 
 class Recorded(TypedDict):
-    """<table>.lineage.json, as far as it is read."""
+    """The part of <table>.lineage.json that is read."""
 
     files: dict[str, dict[str, Any]]
     cells: list[dict[str, Any]]

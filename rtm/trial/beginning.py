@@ -24,19 +24,19 @@ from rtm.trial.images import Kept, Survey, keep, state_of, survey
 from rtm.trial.recipe import Choice, Machine
 
 SOURCE = "source.txt"  # where the images of a trial came from, and a hash of what was there
-LONGEST = 40  # letters of a name: files are called so, with more around it
-TAKEN = {"all", "paper", "demo", "desk", "smoke", "doctor", "dataset", "network", *Stage}  # they mean something else
+LONGEST = 40  # letters of a name, because names of files contain it
+TAKEN = {"all", "paper", "demo", "desk", "smoke", "doctor", "dataset", "network", *Stage}  # have another meaning
 
 
 def name_of(source: Path) -> str:
-    """A name for params/, from that of the folder or archive."""
+    """A name for params/, from the name of the folder or archive."""
     plain = re.sub(r"[^a-z0-9]+", "_", source.resolve().name.split(".")[0].lower())[:LONGEST].strip("_")
     return plain if plain[:1].isalpha() and plain not in TAKEN else f"images_{plain}"[:LONGEST].rstrip("_")
 
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """One `rtm try` of a trial at a time."""
+    """Let only one `rtm try` of a trial run at a time."""
     folder = recipe.folder_of(name)
     folder.parent.mkdir(exist_ok=True)
     with open(folder.with_name(f".{name}.lock"), "w") as file:
@@ -56,7 +56,7 @@ def machine_here() -> Machine:
 
 
 def is_begun(name: str, source: Path) -> bool:
-    """Whether this trial has its parameters; an error if it is of other images."""
+    """Whether this trial has its parameters; an error if they are for other images."""
     folder = recipe.folder_of(name)
     if not (folder / "params.yaml").exists():
         return False
@@ -67,7 +67,7 @@ def is_begun(name: str, source: Path) -> bool:
 
 
 def has_changed(name: str, source: Path) -> bool:
-    """Whether other images are in the folder or archive than at the beginning of the trial."""
+    """Whether the images in the folder or archive have changed since the beginning of the trial."""
     return source.exists() and _noted(recipe.folder_of(name))[1] not in ("", state_of(source))
 
 
@@ -78,7 +78,7 @@ def _noted(folder: Path) -> tuple[str, str]:
 
 
 def look(source: Path, machine: Machine, name: str, resolution: int | None) -> tuple[Survey, Choice]:
-    """The pictures, and the trial that suits them; its length is chosen later."""
+    """A survey of the pictures, and a suitable trial; its length is chosen later."""
     found = survey(source)
     side = resolution or recipe.resolution_for(found.side, machine)
     count = min(len(found.pictures), machine.images)
@@ -87,7 +87,7 @@ def look(source: Path, machine: Machine, name: str, resolution: int | None) -> t
 
 
 def prepared(source: Path, found: Survey, choice: Choice) -> tuple[Choice, Kept, str]:
-    """Square the pictures, spread evenly over all if they are too many, and prepare them as a dataset."""
+    """Cut the pictures to squares and prepare them as a dataset. If there are too many, choose some, evenly spread."""
     layout = Layout(recipe.folder_of(choice.name), recipe.folder_of(choice.name))
     spread = np.linspace(0, len(found.pictures) - 1, choice.images).round().astype(int)
     folder = layout.downloads() / choice.name
@@ -109,7 +109,7 @@ def provisional(choice: Choice, sha256: str) -> Config:
 
 
 def write(choice: Choice, sha256: str, source: Path, hours: float) -> Path:
-    """The parameters come last: a trial that has them has everything before them."""
+    """Write the parameters. They come last, so that a trial with parameters is complete."""
     folder = recipe.folder_of(choice.name)
     write_text(folder / SOURCE, f"{printable(source.resolve())}\n{state_of(source)}\n")
     return recipe.write(folder / "params.yaml", choice, sha256, hours)

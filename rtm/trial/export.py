@@ -1,4 +1,4 @@
-"""`rtm try --export NAME`: the entries of a trial, written at the end of the files of params/."""
+"""`rtm try --export NAME`: write the entries of a trial at the end of the files of params/."""
 
 import shutil
 import tempfile
@@ -17,7 +17,7 @@ NOT_EXPORTED = ("scales",)
 
 
 def export(name: str, params: Path = PARAMS) -> str:
-    """Add the entries, after every scale was loaded with them, and put the images where `rtm fetch` finds them."""
+    """Check that every scale loads with the entries, write them, and put the images where `rtm fetch` finds them."""
     folder = params.parent / folder_of(name)
     if str(folder_of(name)) not in trials(params):
         known = (

@@ -1,4 +1,4 @@
-"""A user's pictures: looked through, and kept in the trial as square PNG files of one size."""
+"""A user's pictures: examine them, and keep them in the trial as square PNG files of one size."""
 
 import hashlib
 import io
@@ -28,7 +28,7 @@ WHITE = (255, 255, 255)
 
 @dataclass(frozen=True)
 class Survey:
-    """What a folder or an archive holds."""
+    """The content of a folder or an archive."""
 
     pictures: tuple[str, ...]  # paths inside of it
     side: int  # median of the shorter sides, in pixels
@@ -40,7 +40,7 @@ class Survey:
 class Kept:
     count: int
     broken: tuple[str, ...]
-    copies: int  # pictures that were there before, pixel by pixel
+    copies: int  # pictures with the same pixels as an earlier one
 
 
 def survey(source: Path) -> Survey:
@@ -76,7 +76,7 @@ def state_of(source: Path) -> str:
 
 
 def keep(source: Path, pictures: Sequence[str], folder: Path, side: int) -> Kept:
-    """Write the pictures as squares; those that cannot be decoded are named, and exact copies left out."""
+    """Write the pictures as squares. Exact copies are left out; files that cannot be decoded are reported."""
     seen: set[bytes] = set()
     broken, wanted = [], set(pictures)
     with opened(source) as archive, atomic_folder(folder) as new:
@@ -107,7 +107,7 @@ def squared(image: Image.Image, side: int) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Pillow cuts 16-bit and float images off at 255; their range is kept instead."""
+    """The image in 8 bits. Values of 16-bit and float images are scaled, because Pillow would cut them off at 255."""
     if not image.mode.startswith(("I", "F")):
         return image
     values = np.asarray(image, np.float64)
@@ -131,7 +131,7 @@ def _opened(archive: Archive, member: Member) -> AbstractContextManager[Image.Im
 
 
 def _listed(archive: Archive) -> list[Member]:
-    """The files that are not hidden; a long film, for which an archive is refused, may be in a folder of one's own."""
+    """The files that are not hidden. A folder may also have very large files, for which an archive is refused."""
     if archive.source.is_dir():
         paths = ((path.relative_to(archive.source), path) for path in sorted(archive.source.rglob("*")))
         seen = ((below, path) for below, path in paths if not any(part.startswith(".") for part in below.parts))
@@ -157,6 +157,6 @@ def _too_few(source: Path, found: int, broken: Sequence[str], others: Sequence[s
 
 
 def named(paths: Sequence[str], most: int = 5) -> str:
-    """The first of them, and how many more."""
+    """The first names, and the number of the others."""
     shown = ", ".join(map(printable, paths[:most]))
     return shown if len(paths) <= most else f"{shown} and {len(paths) - most} more"

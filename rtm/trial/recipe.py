@@ -1,6 +1,6 @@
 """The parameters of a trial, chosen from the number and size of the images and from the machine.
 
-They are written to try/<name>/params.yaml once; from then on that file counts. How the values were found: docs/try.md.
+They are written to try/<name>/params.yaml once; after that, the file counts. docs/try.md says how they were found.
 """
 
 import math
@@ -17,17 +17,17 @@ from rtm.core.files import write_text
 RESOLUTIONS = (32, 64, 128, 256)
 MAPPERS = ("mlp", "rtm")
 GRIDS = 12  # sample grids of a training
-ROUNDS = 8  # times that the images are matched to latents
-FEWEST_STEPS = 300  # with fewer nothing can be recognised
+ROUNDS = 8  # matching rounds of a training
+FEWEST_STEPS = 300  # with fewer steps, the samples show nothing
 FEWEST_EPOCHS = 4
-POOL_COST = 0.4  # of an image of the pool, as a share of a training image: it is decoded and looked at, not learned
+POOL_COST = 0.4  # cost of a pool image, relative to a training image: it is only decoded and compared
 FIGURES = {"samples": (8, 8), "neighbours": (6, 6), "slerp": (4, 10)}  # rows and columns of each kind
 COLUMNS = (
     {"title": "KID ×10³", "metric": "kid", "better": "lower", "times": 1000.0, "digits": 1},
     {"title": "Prec.", "metric": "precision", "better": "higher"},
     {"title": "Rec.", "metric": "recall", "better": "higher"},
     {"title": "Cov.", "metric": "coverage", "better": "higher"},
-    {"title": "FID", "metric": "fid", "digits": 1},  # mostly bias at these numbers of images: not compared
+    {"title": "FID", "metric": "fid", "digits": 1},  # not compared: with so few images it is mostly bias
     {"title": "Params", "metric": "mapper_parameters", "unit": "k", "digits": 0},
 )
 
@@ -35,16 +35,16 @@ COLUMNS = (
 @dataclass(frozen=True)
 class Machine:
     cores: int
-    gpus: int  # that one training uses
+    gpus: int  # GPUs of one training
 
     @property
     def resolution(self) -> int:
-        """The largest that shows something in the time that a trial takes."""
+        """The largest resolution that gives recognisable samples in the time of a trial."""
         return (64 if self.cores >= 16 else 32) if not self.gpus else 128 if self.gpus == 1 else 256
 
     @property
     def images(self) -> int:
-        """The most that can be matched in that time."""
+        """The most images that can be matched in the time of a trial."""
         return 10_000 * self.gpus or max(500, 100 * self.cores)
 
     @property
@@ -53,13 +53,13 @@ class Machine:
 
     @property
     def cpus(self) -> int:
-        """Threads of one training: on a CPU two trainings run side by side."""
+        """The threads of one training; on a CPU, two trainings run side by side."""
         return 8 * self.gpus or max(1, self.cores // len(MAPPERS))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a trial is: everything else follows."""
+    """The values that define a trial; all other values follow from them."""
 
     name: str
     images: int
@@ -77,7 +77,7 @@ class Choice:
 
     @property
     def grid_every(self) -> int:
-        """So that the last grid shows the end, and there are about GRIDS of them."""
+        """The steps between grids, chosen so that there are about GRIDS grids and the last one shows the end."""
         return min((each for each in range(1, self.steps + 1) if self.steps % each == 0), key=self._off)
 
     def _off(self, every: int) -> float:
@@ -85,18 +85,18 @@ class Choice:
 
     @property
     def pool(self) -> float:
-        """Images of a round for each training image, so that matching takes about a quarter of the time."""
+        """The pool images for each training image, chosen so that matching takes about a quarter of the time."""
         rounds = min(ROUNDS, self.epochs)
         return round(min(20.0, max(2.0, self.epochs / 3 / (rounds * POOL_COST))), 1)
 
 
 def resolution_for(side: int, machine: Machine) -> int:
-    """The machine's, or less where the images have less."""
+    """The machine's resolution, or a lower one if the images are smaller."""
     return max(RESOLUTIONS[0], *(each for each in RESOLUTIONS if each <= min(side, machine.resolution)), 0)
 
 
 def epochs_for(steps: float, choice: Choice) -> int:
-    """The nearest number of epochs that ends with a sample grid and has enough of them on the way."""
+    """A suitable number of epochs, near `steps`: the training ends with a sample grid and has enough grids before."""
     wanted = max(FEWEST_EPOCHS, round(steps * choice.batch / choice.images))
     near = (replace(choice, epochs=each) for each in range(wanted, wanted + GRIDS))
     return min(near, key=lambda each: (each.steps // each.grid_every not in range(8, 2 * GRIDS), each.epochs)).epochs
@@ -196,7 +196,7 @@ def _recipe(choice: Choice, hours: float) -> Raw:
 
 
 def _samples(choice: Choice) -> int:
-    """As many as there are images, within what the machine measures in minutes."""
+    """The number of samples: as many as images, but at most as many as the machine measures in minutes."""
     return min(choice.images, 5000 if choice.machine.gpus else 250)
 
 

@@ -1,4 +1,4 @@
-"""What `rtm try` says: about the images, about what it will take, and where everything is."""
+"""The messages of `rtm try`: about the images, the expected time, and the places of the results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ SEED = 0
 
 
 def remarks(found: Survey, kept: Kept, choice: Choice) -> Sequence[str]:
-    """Sentences about pictures that are not used as they are."""
+    """Sentences about pictures that are left out or changed."""
     broken = [*found.broken, *kept.broken]
     remarks = {
         f"Left out, since they cannot be read: {named(broken)}.": broken,
@@ -83,7 +83,7 @@ def conclude(config: Config, measured: bool, console: Console) -> None:
 
 
 def _distances(config: Config) -> dict[str, tuple[float, float]]:
-    """KID with its standard error, of each training."""
+    """KID and its standard error for each training."""
     found = {}
     for experiment in config.experiments.values():
         file = seed_metrics(config.layout, experiment.name, experiment.recipe.evaluation.protocols[0], SEED)

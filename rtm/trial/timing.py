@@ -12,17 +12,17 @@ from rtm.training.assembly import setting_of
 from rtm.trial.beginning import provisional
 from rtm.trial.recipe import FEWEST_STEPS, MAPPERS, Choice, epochs_for
 
-IMAGES = 32  # that are timed
+IMAGES = 32  # number of images for the timing
 STEPS = 3
 
 
 @dataclass(frozen=True)
 class Pace:
     step: float  # seconds
-    pooled: float  # seconds for each image of a pool: decoded, looked at, compared
+    pooled: float  # seconds for each image of a pool: to decode it, get its features and compare it
 
     def seconds(self, experiment: Experiment) -> float:
-        """Of a whole training."""
+        """The seconds of a whole training."""
         imle, steps, images = experiment.recipe.imle, experiment.steps(), experiment.dataset.count
         assert imle is not None
         rounds = -(-steps * experiment.recipe.training.batch // (images * imle.refresh))
@@ -30,7 +30,7 @@ class Pace:
 
 
 def pace(config: Config, experiment: Experiment) -> Pace:
-    """Time the first round and the steps after it, as the training does them."""
+    """Time the first round and the steps after it, the same as in a training."""
     torch.set_num_threads(experiment.recipe.resources.cpus)
     setting = setting_of(config.layout, experiment, 0, best_device())
     setting.images.pixels = setting.images.pixels[:IMAGES]
@@ -49,7 +49,7 @@ def _timed(method: ImleMethod, step: int) -> float:
 
 
 def length(choice: Choice, sha256: str, minutes: float | None, epochs: int | None) -> tuple[Choice, float]:
-    """The trial with its length, as asked for or as it fits the machine, and the seconds that the trainings take."""
+    """The trial with its length (given, or suitable for the machine), and the seconds that the trainings take."""
     config = provisional(choice, sha256)
     slowest = config.experiments[f"{choice.name}_rtm"]
     speed = pace(config, slowest)
