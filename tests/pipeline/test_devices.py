@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from support import ROOT
+from support import PARAMS, ROOT, smoke_workspace
+from support.checkpoints import IMLE
 from support.gpus import machine
 
 from rtm.config.experiments import Resources
 from rtm.core.errors import UserError
 from rtm.pipeline import devices
+from rtm.pipeline.devices import check_devices
 from rtm.pipeline.snakemake import Plan
 
 ASKED = Resources(gpus=4, cpus=32, mem_gb=128, hours=8)
@@ -50,6 +52,16 @@ def test_snakemake_keeps_trainings_within_the_gpus_that_it_is_given(monkeypatch:
     assert of(asked, "cifar10_imle_rtm") == (4, 140 * 60, "")
     assert of(given, "cifar10_imle_rtm") == (2, 280 * 60, "--gpus 2")
     assert of(given, "shells_imle_rtm") == of(asked, "shells_imle_rtm") == (1, 17 * 60, "")
+
+
+def test_missing_gpus_are_refused_at_once() -> None:
+    from rtm.config import load
+
+    paper = load("paper", PARAMS).experiments["cifar10_imle_rtm"]
+    if torch.cuda.device_count() < 4:
+        with pytest.raises(UserError, match=r"needs 4 h100 GPUs for about 140 hours.*snakemake --profile slurm x"):
+            check_devices(paper.name, paper.recipe.resources, Path("x"))
+    assert check_devices(IMLE, smoke_workspace.experiment(IMLE).recipe.resources, Path("x")) is False
 
 
 @pytest.mark.parametrize(

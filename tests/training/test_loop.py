@@ -15,7 +15,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
-from support import PARAMS, smoke_workspace
+from support import smoke_workspace
 from support.forked import Forks, forking
 from torch import Tensor
 
@@ -24,7 +24,6 @@ from rtm.core.errors import UserError
 from rtm.core.files import append, checkpoint_metadata, sealed, unsealed
 from rtm.methods.registry import build_method
 from rtm.models.drawing import draw, load_generator
-from rtm.pipeline.devices import check_devices
 from rtm.pipeline.runs import Stopped
 from rtm.training.loop import Run, Watch
 
@@ -357,16 +356,6 @@ def test_divergence_is_named_and_not_saved(tmp_path: Path) -> None:
     state = tmp_path / "run/state.pt"
     if state.exists():
         assert all(tensor.isfinite().all() for tensor in saved(state)["networks"].values())
-
-
-def test_missing_gpus_are_refused_at_once() -> None:
-    from rtm.config import load
-
-    paper = load("paper", PARAMS).experiments["cifar10_imle_rtm"]
-    if torch.cuda.device_count() < 4:
-        with pytest.raises(UserError, match=r"needs 4 h100 GPUs for about 140 hours.*snakemake --profile slurm x"):
-            check_devices(paper.name, paper.recipe.resources, Path("x"))
-    assert check_devices(IMLE, smoke_workspace.experiment(IMLE).recipe.resources, Path("x")) is False
 
 
 def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
