@@ -1,4 +1,5 @@
-"""A variant from the command line to the end: trained, measured, drawn from, and never taken for its experiment."""
+"""The verbs from data to metrics, on a variant: it is trained, measured, drawn from, and never taken for its
+experiment."""
 
 from contextlib import chdir
 from pathlib import Path
@@ -72,3 +73,12 @@ def test_it_draws(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with chdir(folder):
         rtm("generate", f"demo/{NAME}", "--count", "2")
     assert capsys.readouterr().out.strip().startswith("generated/digits_rtm+")
+
+
+@pytest.mark.slow(seconds=1)
+def test_a_pilot_prints_a_line_for_each_radius_and_its_advice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with chdir(folder):
+        rtm("pilot", "digits_rtm", "--scale", "demo", "--steps", "2", "--epsilon", "0", "0.5")
+    head, first, second, advice = capsys.readouterr().out.splitlines()
+    assert head.split()[:4] == ["epsilon", "radius", "rejected", "gap"] and head.endswith("after 2 steps of digits_rtm")
+    assert [line.split()[0] for line in (first, second)] == ["0", "0.5"] and "digits_rtm" in advice

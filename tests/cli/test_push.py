@@ -79,3 +79,21 @@ def test_the_hubs_refusal_is_one_sentence(call: Any, monkeypatch: pytest.MonkeyP
         "rtm: The Hub refused it or was not reached (401 Client Error); look at the network, log in with "
         "`hf auth login`, and run this again."
     ]
+
+
+def test_numbers_of_other_weights_are_not_in_the_card(folder: Path, call: Any) -> None:
+    (folder / LAYOUT.receipt("train", f"{IMLE}/seed0")).unlink(missing_ok=True)
+    protocol, *_ = load("smoke", PARAMS).experiments[IMLE].recipe.evaluation.protocols
+    measured = {
+        "experiment": IMLE,
+        "protocol": protocol,
+        "seed": 0,
+        "samples": 64,
+        "metrics": {"native": {"fid": 12.5}},
+    }
+    measured |= {"intervals": {}, "provenance": {"checkpoint_sha256": "0" * 64}}
+    write_json(folder / LAYOUT.metrics(IMLE, protocol, 0), measured)
+    assert call("push-checkpoint", f"smoke/{IMLE}", "owner/name", "--out", "others") == ["others"]
+    card = (folder / "others/README.md").read_text()
+    assert "12.5" not in card and "No metrics were recorded for this file." in card
+    assert (folder / "others/seed0.safetensors").read_bytes() == (folder / LAYOUT.checkpoint(IMLE, 0)).read_bytes()
