@@ -3,8 +3,9 @@
 # make pdf: all existing tables and figures in one document (SCALE=demo for the demo's)
 # make report: one page with all results, for a browser
 # make install: the tested versions, by their hashes (requirements.lock)
-#   TORCH=cpu: without CUDA, 1.5 GB instead of 5.5, from PyTorch's own index    LOCK=: the newest that pyproject.toml admits
-# make lock: write requirements.lock anew after a change of pyproject.toml
+#   TORCH=cpu: without CUDA, 1.5 GB instead of 5.5, from PyTorch's own index
+#   LOCK=: the newest versions that pyproject.toml allows
+# make lock: write requirements.lock again after a change of pyproject.toml
 PYTHON ?= python3
 TORCH ?= cuda
 LOCK ?= requirements.lock
@@ -18,7 +19,7 @@ SCALE ?= paper
 demo: $(BIN)/.installed
 	rtm demo
 
-# a worker takes one file after the other, in the order of tests/conftest.py; the list at the end is where the time went
+# each worker takes one file after the other, in the order of tests/conftest.py; the final list has the slowest tests
 PYTEST = OMP_NUM_THREADS=1 pytest -q -n auto --dist loadfile --no-loadscope-reorder --durations=15 --durations-min=1
 
 check: style

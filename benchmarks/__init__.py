@@ -1,1 +1,1 @@
-"""Speed and memory claims, measured: `python -m benchmarks` runs every module here that has a `measure`."""
+"""Measurements behind claims about speed and memory. `python -m benchmarks` runs every module with a `measure`."""

@@ -1,4 +1,4 @@
-"""Run every benchmark, or those named, and write benchmarks/results.json, docs/performance.md and its picture."""
+"""Run all or the named benchmarks, and write benchmarks/results.json, docs/performance.md and its picture."""
 
 import json
 import pkgutil
@@ -34,7 +34,7 @@ def subject(module: str) -> str:
 
 
 def draw(measured: "dict[str, Groups]", path: Path) -> None:
-    """One panel of bars for each group of ratios."""
+    """Draw one panel of bars for each group of ratios."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -69,7 +69,7 @@ def page(measured: "dict[str, Groups]", machines: dict[str, dict[str, str]]) -> 
 
 
 def main(names: list[str]) -> None:
-    """Run the named benchmarks, or all; the others keep their numbers."""
+    """Run the named benchmarks, or all; other benchmarks keep their numbers."""
     everything = [
         m.name
         for m in pkgutil.iter_modules(benchmarks.__path__)
@@ -77,7 +77,7 @@ def main(names: list[str]) -> None:
     ]
     if unknown := [name for name in names if name not in everything]:
         sys.exit(f"There is no benchmark {', '.join(unknown)}; choose from {', '.join(everything)}.")
-    from benchmarks.measuring import machine, show  # torch takes long: not for a wrong name
+    from benchmarks.measuring import machine, show  # after the check of names, because torch is slow to import
 
     for module in names or everything:
         found: Groups = import_module(f"benchmarks.{module}").measure()

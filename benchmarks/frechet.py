@@ -1,8 +1,7 @@
 """The Fréchet distance from features against torch-fidelity, torchmetrics and scipy's square root of a matrix.
 
-In the regimes of the protocols: few training images against many samples, few against few, and many against many.
-`frechet_many` goes on at 50,000 against 50,000.
-torchmetrics is no dependency; it takes part where it is installed.
+The sizes are those of the protocols: few training images and many samples, few and few, many and many. `frechet_many`
+measures 50,000 and 50,000. torchmetrics is not a dependency; it is measured only if it is installed.
 """
 
 import sys
@@ -38,7 +37,7 @@ def by_torch_fidelity(real: Features, fake: Features) -> float:
 
 
 def by_torchmetrics(real: Features, fake: Features) -> float:
-    """Its metric, given features in pieces of 1,000 instead of images; it answers in float32."""
+    """torchmetrics' distance, from features in pieces of 1,000 instead of images. Its result is float32."""
     given = torch.nn.Identity()
     given.num_features = real.shape[1]
     metric = import_module("torchmetrics.image.fid").FrechetInceptionDistance(given)
@@ -62,7 +61,7 @@ def by_root(real: Features, fake: Features) -> float:
 
 def programs(real: Features, fake: Features) -> dict[str, Callable[[], float]]:
     known = Statistics.of(real)
-    assert known.trace > 0 and known.factor.size  # computed once, here
+    assert known.trace > 0 and known.factor.size  # compute both here, once
     found: dict[str, Callable[[], float]] = {
         OURS: partial(frechet_distance, real, fake),
         KNOWN: lambda: frechet_distance(known, fake),
@@ -78,7 +77,7 @@ def programs(real: Features, fake: Features) -> dict[str, Callable[[], float]]:
 
 
 def frechet(reals: int, fakes: int, width: int, repeats: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds of each program, and the digits that its distance has in common with ours."""
+    """The seconds of each program, and the number of digits in which its distance agrees with ours."""
     values: dict[str, float] = {}
 
     def noted(name: str, program: Callable[[], float]) -> None:
@@ -86,7 +85,7 @@ def frechet(reals: int, fakes: int, width: int, repeats: int) -> tuple[dict[str,
 
     real, fake = inception_like(reals, width, 1), inception_like(fakes, width, 2)
     with threadpool_limits(1), np.errstate(all="ignore"):
-        in_turn(programs(real[:90, :64], fake[:90, :64]), 1)  # everything is loaded
+        in_turn(programs(real[:90, :64], fake[:90, :64]), 1)  # a small call first, so that everything is loaded
         turns = {name: partial(noted, name, program) for name, program in programs(real, fake).items()}
         times = in_turn(turns, repeats, warm_up=False)
     return times, {name: digits(values[name], values[OURS]) for name in (THEIRS, METRICS, SQRTM) if name in values}

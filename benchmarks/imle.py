@@ -19,7 +19,7 @@ from rtm.pipeline.devices import keep_memory
 
 
 def started(folder: str) -> ImleMethod:
-    """Without matching rounds."""
+    """A started training without matching rounds."""
     config = load("desk")
     experiment = config.experiment("desk_rtm")
     imle = experiment.recipe.imle
@@ -31,7 +31,7 @@ def started(folder: str) -> ImleMethod:
 
 
 def steps(repeats: int) -> dict[str, float]:
-    """Seconds, with target maps kept and computed again."""
+    """Seconds of a step, with kept target maps and with maps that are computed again."""
     with tempfile.TemporaryDirectory() as folder:
         methods = {name: started(folder) for name in ("kept", "computed again")}
         methods["computed again"].__dict__["targets"] = None

@@ -1,7 +1,7 @@
-"""Width and cover of the metrics' 95 % intervals where features are no Gaussians: heavy tails, and two clusters.
+"""Width and coverage of the metrics' 95 % intervals if features are not Gaussian: heavy tails, and two clusters.
 
-`python -m benchmarks.intervals` prints them: right is a width of 1 and a cover of 95 %. The tests of intervals
-(tests/metrics/test_uncertainty.py) do the same with Gaussians.
+`python -m benchmarks.intervals` prints them. Right values are a width of 1 and a coverage of 95 %. The tests of
+intervals (tests/metrics/test_uncertainty.py) do the same with Gaussians.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ SPECTRUM, CLASSES = np.array([1.6, 1.2, 1, 0.8, 0.6, 0.4, 0.3, 0.2]), 6
 
 
 def student(random: np.random.Generator, count: int, width: int, like: float) -> Features:
-    """t with 5 degrees of freedom, of variance 1; `like` 1 is the distribution of the real ones."""
+    """Student's t with 5 degrees of freedom and variance 1; if `like` is 1, it is the real images' distribution."""
     drawn = random.standard_t(5, size=(count, width)) / np.sqrt(5 / 3)
     return np.asarray(np.resize(SPECTRUM, width) * (like * drawn + (1 - like)), np.float32)
 
 
 def clusters(random: np.random.Generator, count: int, width: int, like: float) -> Features:
-    """Six deviations apart: real images half and half, generated ones 30 to 70."""
+    """Two clusters, six deviations apart: real images half and half, generated images 30 to 70."""
     side = np.where(random.random((count, 1)) < (0.5 if like == 1 else 0.3), -3.0, 3.0)
     drawn = random.normal(size=(count, width))
     drawn[:, :1] += side

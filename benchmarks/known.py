@@ -1,6 +1,6 @@
-"""Known answers: write what follows from architectures and from two fixed images into docs/known/.
+"""Known answers: write numbers that follow from architectures and from two fixed images into docs/known/.
 
-`python -m benchmarks.known` makes the files again; tests/test_known.py compares them with what the code gives.
+`python -m benchmarks.known` makes the files again; tests/test_known.py compares them with the results of the code.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ COMMAND = "python -m benchmarks.known"
 
 
 def counted(architecture: Architecture) -> dict[str, int]:
-    """Parameters, and FLOPs of matrix products and convolutions for one image; nothing is computed for it."""
+    """Parameters, and FLOPs of matrix products and convolutions for one image. No image is computed."""
     with torch.device("meta"):
         generator = build_generator(architecture).requires_grad_(False)
         z = torch.empty(1, architecture.dim)
@@ -50,7 +50,7 @@ def counted(architecture: Architecture) -> dict[str, int]:
 
 
 def architectures(config: Config) -> Iterator[tuple[str, Architecture]]:
-    """Each different one, with the name of the first experiment that has it."""
+    """Each different architecture, with the name of its first experiment."""
     seen: list[Architecture] = []
     for experiment in config.experiments.values():
         if experiment.architecture not in seen:
@@ -65,7 +65,7 @@ def generators() -> Counts:
 
 
 def parts() -> Counts:
-    """Every mapper and decoder of params/ alone, for a w of 512 numbers, without labels."""
+    """Counts for each single mapper and decoder of params/, with a w of 512 numbers and without labels."""
     params = load("paper").params
     with torch.device("meta"):
         mappers = {
@@ -94,7 +94,7 @@ def lpips_of_two_images(weights: Path) -> float:
 
 
 def lpips_by_its_package(weights: Path) -> float:
-    """The package's own network with the same convolutions."""
+    """The distance from the lpips package's own network with the same convolutions."""
     import lpips
 
     from rtm.models.vgg16 import load_vgg16

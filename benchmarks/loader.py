@@ -16,7 +16,7 @@ STEPS = 4
 
 
 def rates(count: int, side: int, batch: int) -> dict[str, float]:
-    """Images a second; the array is in the page cache for all alike."""
+    """Images per second of each method; the array is in the page cache for all methods."""
     device = torch.device(DEVICE)
     with tempfile.TemporaryDirectory() as folder:
         path = random_images(Path(folder), count, side)

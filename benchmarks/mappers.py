@@ -24,7 +24,7 @@ def build(**options: Any) -> RTM:
 
 
 def bare_products(mapper: RTM, batch: int) -> None:
-    """The matrix products of one forward pass and nothing else."""
+    """Only the matrix products of one forward pass."""
     layer: Any = mapper.block.layers[0]
     tokens = torch.ones(mapper.tokens, batch * mapper.width, device=DEVICE)
     rows = tokens.view(-1, mapper.width)

@@ -1,7 +1,7 @@
-"""How things are timed here: one thread, CPU seconds (so that neighbours on the machine count little), medians.
+"""How the benchmarks measure: one thread, CPU seconds (so that other work on the machine matters little), medians.
 
-On a GPU it is wall time between synchronisations. `alone` runs a measurement in a process of its own, because the time
-and memory of a function depend on what the allocator has been through before it.
+On a GPU they measure wall time between synchronisations. `alone` runs a measurement in a separate process, because the
+time and memory of a function depend on earlier allocations of the process.
 """
 
 import multiprocessing
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rtm.core.files import write_json
 
 T = TypeVar("T")
-Groups = dict[str, dict[str, float]]  # what is measured, with its unit -> variant -> value
+Groups = dict[str, dict[str, float]]  # name of the measurement with its unit -> variant -> value
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -38,7 +38,7 @@ def once(function: Callable[[], object]) -> float:
 
 
 def in_turn(variants: Mapping[str, Callable[[], object]], repeats: int = 15, warm_up: bool = True) -> dict[str, float]:
-    """Median seconds of each; they take turns, so that whatever else the machine does hits all alike."""
+    """Median seconds of each variant. The variants take turns, so that other work on the machine slows all equally."""
     torch.set_num_threads(1)
     times: dict[str, list[float]] = {name: [] for name in variants}
     for turn in range(-1 if warm_up else 0, repeats):
@@ -51,7 +51,7 @@ def in_turn(variants: Mapping[str, Callable[[], object]], repeats: int = 15, war
 
 
 def added_megabytes(function: Callable[[], object]) -> float:
-    """The most memory that the function holds beyond what the process, or the GPU, held before."""
+    """The peak memory during the function, minus the memory of the process (or the GPU) before it."""
     if DEVICE == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -64,7 +64,7 @@ def added_megabytes(function: Callable[[], object]) -> float:
 
 
 def peak_megabytes() -> float:
-    """The most memory that the process has held."""
+    """The peak memory of the process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
 
@@ -75,7 +75,8 @@ def alone(function: Callable[..., T], *arguments: object) -> T:
 
 
 def inception_like(count: int, width: int, seed: int) -> NDArray[np.float32]:
-    """Like Inception's: not negative, some directions much wider than others; made in pieces, to keep memory low."""
+    """Features similar to Inception's: not negative, with some directions much wider than others. They are made in
+    pieces, to keep memory low."""
     rng, shared = np.random.default_rng(seed), np.random.default_rng(0)
     directions = shared.standard_normal((64, width), np.float32)
     made = np.empty((count, width), np.float32)

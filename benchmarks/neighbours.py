@@ -13,7 +13,7 @@ CHUNK = 1000
 
 
 def features(n: int, d: int, seed: int) -> Tensor:
-    """Unit vectors on a curved 12-dimensional surface: more like features of images than evenly spread ones."""
+    """Unit vectors on a curved 12-dimensional surface. They resemble features of images more than uniform ones do."""
     surface = torch.Generator().manual_seed(0)
     first, second = torch.randn(12, 128, generator=surface), torch.randn(128, d, generator=surface)
     points = torch.randn(n, 12, generator=torch.Generator().manual_seed(seed))
@@ -21,7 +21,7 @@ def features(n: int, d: int, seed: int) -> Tensor:
 
 
 def rounds(n: int, m: int, d: int, epsilon: float) -> dict[str, float]:
-    """Seconds of each method; they take turns chunk by chunk, so that other work on the machine slows all alike."""
+    """Seconds of each method. They take turns chunk by chunk, so that other work on the machine slows all equally."""
     torch.set_num_threads(1)
     data = features(n, d, 1)
     match = StreamingMatch(data, epsilon)

@@ -24,7 +24,7 @@ METRICS = ("fid", "precision", "recall", "density", "coverage", "sure", "is")
 
 
 def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> tuple[str, str]:
-    """Go to a copy of params/ with the experiment, unchanged and changed, under names of their own; return these."""
+    """Go to a copy of params/ with two new experiments, the unchanged and the changed one; return their names."""
     shutil.copytree(PARAMS, folder / "params", dirs_exist_ok=True)
     os.chdir(folder)
     files = {key: Path(f"params/{key}.yaml") for key in ("demo", "recipes", "mappers", "decoders")}
@@ -50,13 +50,13 @@ def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> tupl
 
 
 def called(*words: str) -> None:
-    """A verb of the command line, in this process."""
+    """Run a verb of the command line in this process."""
     arguments = _parser().parse_args([*words, "--scale", "demo"])
     arguments.call(arguments)
 
 
 def measured(name: str, seed: int, protocol: str) -> dict[str, float]:
-    """The metrics of one seed, made as the pipeline makes them."""
+    """The metrics of one seed, made by the pipeline's verbs."""
     layout = load("demo").layout
     if not (metrics := layout.metrics(name, protocol, seed)).exists():
         for verb in (["train", name], ["sample", name], ["evaluate", name, "--protocol", protocol]):

@@ -22,7 +22,7 @@ def clusters(count: int, width: int, seed: int) -> NDArray[np.float32]:
 
 
 def products(real: torch.Tensor, fake: torch.Tensor, edge: int = 1000) -> None:
-    """4 N^2 D operations: both halves of the symmetric products, and the product of real and fake."""
+    """Only the matrix products, 4 N^2 D operations: both halves of the symmetric products, and real with fake."""
     blocks = [x.split(edge) for x in (real, fake)]
     for side in blocks:
         for number, first in enumerate(side):

@@ -19,7 +19,7 @@ COMMANDS = {
 
 
 def finished(folder: Path, experiments: int) -> Repository:
-    """A repository whose experiments, all in one table, are made and recorded; their jobs write a few bytes."""
+    """A repository in which all experiments, in one table, are finished and recorded; their jobs write a few bytes."""
     repository = Repository.create(folder)
     added = experiments - len(EXPERIMENTS) - len(DEMO)
     entry = {"recipe": "cifar10_imle", "mapper": "rtm_16_1", "seeds": [0, 1, 2, 3]}
@@ -43,7 +43,7 @@ def waited(repository: Repository, *command: str) -> float:
 
 
 def measure(sizes: tuple[int, ...] = (15, 50, 200)) -> Groups:
-    """Four seeds each: 50 experiments have about 800 jobs, 200 about 3,000."""
+    """Measure experiments with four seeds each: 50 experiments have about 800 jobs, 200 have about 3,000."""
     groups: Groups = {}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:

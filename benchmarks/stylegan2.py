@@ -26,7 +26,7 @@ def method(name: str, batch: int, images: Images) -> StyleGAN2Method:
 
 
 def steps(batch: int, repeats: int) -> dict[str, float]:
-    """Images a second; both skip step 0, whose lazy regularisers they share out over the next 16 steps."""
+    """Images per second. Step 0 is skipped, because its lazy regularisers count for the next 16 steps, too."""
     with tempfile.TemporaryDirectory() as folder:
         images = Images(random_images(Path(folder), 64, 32, classes=10))
         methods = {mapper: method(name, batch, images) for mapper, name in EXPERIMENTS.items()}

@@ -1,4 +1,4 @@
-# `snakemake --profile slurm doctor`: two minutes on a node before a submission. Nothing is kept but the printed answer.
+# `snakemake --profile slurm doctor`: test a node for two minutes before a submission. Only the printed result is kept.
 
 
 rule trial:

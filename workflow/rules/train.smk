@@ -1,6 +1,6 @@
 # Training. Its state is in runs/, which is not an output: Snakemake deletes the outputs of failed jobs, but a stopped
 # training resumes from its state. `update` keeps the old checkpoint until the new one is complete. `exec` is needed
-# because a shell in between would die of the TERM at which a training saves itself.
+# because a shell in between would end at the TERM signal, at which a training must save its state.
 
 
 rule train:
