@@ -1,5 +1,4 @@
-"""The verbs from data to metrics, on a variant: it is trained, measured, drawn from, and never taken for its
-experiment."""
+"""The verbs from data to metrics, on a variant, which is never taken for its experiment."""
 
 from contextlib import chdir
 from pathlib import Path
