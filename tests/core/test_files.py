@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -69,6 +70,13 @@ def test_the_old_content_keeps_another_name(tmp_path: Path, monkeypatch: pytest.
         write_text(last, content)
     assert (before.read_text(), last.read_text()) == ("two", "three")
     assert names(tmp_path) == ["state.prev.pt", "state.pt"]
+
+
+def test_a_second_name_of_one_content_is_nothing_new(tmp_path: Path) -> None:
+    write_text(tmp_path / "one", "text")
+    for _ in range(2):
+        keep_as(tmp_path / "one", tmp_path / "other")
+    assert names(tmp_path) == ["one", "other"] and (tmp_path / "other").samefile(tmp_path / "one")
 
 
 def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -218,6 +226,14 @@ def test_what_a_reader_raises_becomes_one_sentence(kind: type[Exception]) -> Non
     with pytest.raises(UserError, match=sentence) as error, reading(Path("a\nb"), "get it again"):
         raise kind("x\n\x1b")
     assert str(error.value).isprintable()
+
+
+def test_a_broken_header_of_an_array_is_one_sentence(tmp_path: Path) -> None:
+    """numpy looks for words of Python 2 in it, with a reader whose errors are of no usual kind."""
+    header = b"{'descr': ('|u1',\n"
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(UserError, match=r"x\.npy is damaged"), reading(tmp_path / "x.npy", "get it again"):
+        np.load(tmp_path / "x.npy")
 
 
 # folders

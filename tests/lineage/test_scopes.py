@@ -33,7 +33,9 @@ def one(x, /, y=1, *rest, z=(given := 2), **others):
     except* ValueError as error:
         pass
     match x:
-        case {"key": value, **more} | [value, *more] as whole:
+        case {"key": value, **more}:
+            pass
+        case [left, *tail] as whole:
             pass
 
     def two():
