@@ -1,4 +1,4 @@
-"""What several tests share: the repository they test, and workspaces, servers and results to test with."""
+"""Code that several tests share: the tested repository, and workspaces, servers and results for tests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The datasets' archives in their sources' true formats, made small."""
+"""Small archives in the true formats of the datasets' sources."""
 
 import io
 import json
@@ -57,9 +57,9 @@ def write_folder(path: Path, files: Files) -> Path:
 
 
 def cifar_batches(pixels: Pixels, labels: list[int]) -> Files:
-    """cifar-10-python.tar.gz: six pickles of Python 2 in no order, and things beside them. `pixels` is (5n, 3072).
+    """cifar-10-python.tar.gz: six pickles of Python 2, not in order, and other files. `pixels` is (5n, 3072).
 
-    The test split has the negatives of the first batch.
+    The test split has the negatives of the images of the first batch.
     """
     size = len(pixels) // 5
     files = {"cifar-10-batches-py/readme.html": b"<html>"}
@@ -75,7 +75,7 @@ def _batch(pixels: Pixels, labels: list[int]) -> bytes:
 
 
 def cifar_sheets(pixels: Pixels, labels: list[int]) -> Files:
-    """npm's package: the same with a PNG a batch, an image a row of 1,024 pixels."""
+    """npm's package: the same images, with one PNG for each batch and one row of 1,024 pixels for each image."""
     rows = pixels.reshape(5, -1, 3, 1024).transpose(0, 1, 3, 2)
     files = {"package/package.json": b"{}", "package/test_batch.png": encoded(255 - rows[0])}
     files |= {f"package/data_batch_{number}.png": encoded(sheet) for number, sheet in enumerate(rows, start=1)}
@@ -84,7 +84,7 @@ def cifar_sheets(pixels: Pixels, labels: list[int]) -> Files:
 
 
 def tfrecord(images: Pixels) -> bytes:
-    """Glow's: Examples with label, shape and raw pixels."""
+    """A TFRecord file like Glow's: Examples with label, shape and raw pixels."""
     return b"".join(record(_example(image)) for image in images)
 
 
@@ -94,7 +94,7 @@ def record(content: bytes) -> bytes:
 
 
 def masked_crc(content: bytes) -> int:
-    """CRC-32C bit by bit, rotated and shifted as TFRecord has it."""
+    """CRC-32C bit by bit, rotated and shifted as in TFRecord files."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc ^= byte

@@ -1,4 +1,4 @@
-"""A real browser without a window: Chromium over its DevTools protocol, spoken by the standard library alone."""
+"""A real browser without a window: Chromium, controlled over its DevTools protocol with the standard library only."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-
 
 
 def program() -> str:
-    """The browser's path; without one the test is skipped, or fails where REQUIRE_BROWSER=1."""
+    """The browser's path. Without a browser the test is skipped or, with REQUIRE_BROWSER=1, fails."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         if os.environ.get("REQUIRE_BROWSER") == "1":
@@ -33,7 +33,7 @@ def program() -> str:
 
 @contextmanager
 def browser() -> Iterator["Browser"]:
-    # Chromium's own files must not be under a path of this test's that is too long for its sockets
+    # a short folder for Chromium's own files, because the test's folder is too long for the paths of its sockets
     with tempfile.TemporaryDirectory(prefix="rtm-web-", ignore_cleanup_errors=True) as folder:
         command = [program(), *FLAGS, f"--user-data-dir={folder}", "about:blank"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -58,7 +58,7 @@ class Browser:
 
     @contextmanager
     def open(self, address: str, width: int, *, dark: bool = False, script: bool = True) -> Iterator["Tab"]:
-        """A tab of a size, with the reader's wishes for colours and scripts."""
+        """Open a tab with this width, dark or light, with or without scripts."""
         with urlopen(Request(f"http://127.0.0.1:{self.port}/json/new?about:blank", method="PUT")) as answer:
             target = json.load(answer)
         tab = Tab(self.port, target["webSocketDebuggerUrl"].split("/", 3)[3])

@@ -1,4 +1,4 @@
-"""The package with one definition changed, hashed anew only where the change can be seen."""
+"""The package with one changed definition; only hashes that the change can affect are computed again."""
 
 import ast
 from collections import defaultdict
@@ -10,10 +10,10 @@ from rtm.lineage.module import ON_IMPORT, Module, parse
 
 
 class Changed(Code):
-    """A code with another module, which is forgotten with it."""
+    """A `Code` with one changed module. The module is not cached elsewhere."""
 
     def __init__(self, code: Code, name: str, text: str, module: Module) -> None:
-        vars(self).update(vars(code))  # the names of modules too, which take longer to find than the rest
+        vars(self).update(vars(code))  # also the names of modules, which are slow to find
         self.sources, self._without, self._other = {**code.sources, name: text}, {}, {name: module}
 
     def _module(self, module: str) -> Module:
@@ -21,8 +21,8 @@ class Changed(Code):
 
 
 class Variants:
-    """Codes that differ from one code in a module. Those whose module still defines, imports and registers the same
-    names take over where its references lead and what no change can reach; everything else is computed."""
+    """Codes that differ from one code in one module. If the module still defines, imports and registers the same names,
+    resolved references and all hashes that the change cannot affect are reused. Everything else is computed."""
 
     def __init__(self, code: Code, entries: Iterable[tuple[str, ...]]) -> None:
         self.code, self._users = code, dict[Code, dict[Key, list[Key]]]()
@@ -61,19 +61,19 @@ def _names(module: Module) -> tuple[object, ...]:
 
 
 def _said(module: Module, text: str) -> dict[str, list[list[str]]]:
-    """The lines of each definition, and of what runs on import: the same lines have the same content."""
+    """The lines of each definition, and of the statements that run on import. Equal lines have equal content."""
     lines, named = text.splitlines(), {**module.statements, ON_IMPORT: module.always}
     return {name: [lines[first(each) - 1 : each.end_lineno] for each in found] for name, found in named.items()}
 
 
 def first(statement: ast.stmt) -> int:
-    """The line on which it begins, or its decorators do."""
+    """The first line of a statement, with its decorators."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(each.lineno for each in decorators)])
 
 
 def written(text: str, statement: ast.stmt) -> str:
-    """A module's text with a statement of its top, parsed from it and changed since, in the place of the old one."""
+    """A module's text, in which a changed top-level statement replaces the old one."""
     lines = text.splitlines()
     assert statement.end_lineno is not None
     lines[first(statement) - 1 : statement.end_lineno] = [ast.unparse(ast.fix_missing_locations(statement))]

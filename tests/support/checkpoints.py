@@ -1,4 +1,4 @@
-"""Checkpoints as a training writes them, of networks that have learnt nothing."""
+"""Checkpoints in the format of a training, with untrained networks."""
 
 import json
 from pathlib import Path
@@ -17,12 +17,12 @@ IMLE, MLP, GAN = "shells_imle_rtm", "shells_imle_mlp", "cifar10_stylegan2_ada_rt
 
 
 def write(path: Path, experiment: Experiment | str, **changed: Any) -> nn.Module:
-    """Write a checkpoint whose metadata have the changed values; the network in it."""
+    """Write a checkpoint whose metadata have the changed values; return its network."""
     chosen = smoke_workspace.experiment(experiment) if isinstance(experiment, str) else experiment
     torch.manual_seed(0)
     network = build_generator(chosen.architecture).eval()
     with torch.no_grad():
-        for parameter in network.parameters():  # zeros (noise weights, say) would hide what is not used
+        for parameter in network.parameters():  # a zero would hide whether it is used
             parameter.add_(0.1 * torch.randn_like(parameter))
         for name, buffer in network.named_buffers():
             if name == "mapping.w_avg":

@@ -1,4 +1,4 @@
-"""`rtm` in the process of the tests, once it has started: hundreds of starts would take minutes."""
+"""`rtm` in the process of the tests, because hundreds of starts would take minutes."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ class Answer:
 
 
 def rtm(*words: str, cwd: Path = ROOT) -> Answer:
-    """As the command answers in a folder; tests/cli/test_forkserver.py has the command itself."""
+    """Run the command in a folder. tests/cli/test_forkserver.py tests the real command."""
     out, err = StringIO(), StringIO()
     changed = patch.dict(os.environ, environment(ROOT)), patch.object(sys, "argv", ["rtm", *words])
     with chdir(cwd), changed[0], changed[1], redirect_stdout(out), redirect_stderr(err):

@@ -1,4 +1,4 @@
-"""The digits of the demo: its protocol with a random network, few images to train on, and arrays to compare."""
+"""The digits of the demo: its protocol with a random network, few training images, and arrays to compare."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Made-up results on disk, as the evaluation would have written them."""
+"""Invented results on disk, in the format of the evaluation."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ Sections = Mapping[str, Mapping[str, float]]
 
 
 def write_results(config: Config, layout: Layout, name: str, sections: Sections, spread: float = 0.0) -> None:
-    """`sections` as in a summary: what is given is measured, the rest is 0.5; `spread` makes the seeds differ."""
+    """Write results. `sections` are as in a summary; all other metrics are 0.5. `spread` makes the seeds differ."""
     experiment = config.experiment(name)
     offsets = np.linspace(-spread, spread, len(experiment.seeds)) if len(experiment.seeds) > 1 else [0.0]
     default = dict.fromkeys(("fid", "fid_floor", "is", "is_std", *SHARES, "density"), 0.5)
@@ -50,7 +50,7 @@ def write_results(config: Config, layout: Layout, name: str, sections: Sections,
 
 
 def write_gallery(config: Config, layout: Layout, name: str, samples: int = 80) -> None:
-    """Pictures that show their place: brightness by index, a colour by experiment."""
+    """Write pictures that show their place: the brightness is the index, the colour the experiment."""
     experiment = config.experiment(name)
     resolution = experiment.dataset.resolution
     ramp = np.linspace(0, 1, resolution)

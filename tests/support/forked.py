@@ -1,4 +1,4 @@
-"""Scripts in processes of their own, forked from one that has torch already: importing it takes 5 CPU seconds."""
+"""Run scripts in separate processes, forked from one that has torch already, because its import takes 5 CPU seconds."""
 
 import multiprocessing
 import os
@@ -16,16 +16,16 @@ class Forks:
     def __init__(self) -> None:
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(["torch._dynamo", "rtm.methods.registry"])
-        forkserver.ensure_running()  # now, as a process of the fixture and not of a test
+        forkserver.ensure_running()  # start it now, so that it belongs to the fixture and not to a test
 
     def start(self, script: str, *arguments: str, **variables: str) -> ForkServerProcess:
-        """As `python -c script arguments`, with these variables in its environment."""
+        """Start `python -c script arguments`, with these variables in its environment."""
         process = self.context.Process(target=_execute, args=(script, arguments, variables))
         process.start()
         return process
 
     def run_two(self, script: str, *arguments: str) -> None:
-        """A group of two processes, each of which must end well."""
+        """Run a script in a group of two processes; both must end without an error."""
         group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0]), "WORLD_SIZE": "2"}
         pair = [self.start(script, *arguments, **group, RANK=str(rank)) for rank in range(2)]
         for process in pair:

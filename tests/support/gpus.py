@@ -9,7 +9,7 @@ from rtm.pipeline import devices
 def machine(
     monkeypatch: pytest.MonkeyPatch, gpus: int, usable: bool, driver: str | None = "550.54.15", cuda: str = "13.0"
 ) -> None:
-    """As torch and nvidia-smi describe it: NVML counts GPUs whatever the age of the driver."""
+    """Make torch and nvidia-smi describe such a machine. NVML also counts GPUs whose driver is too old."""
 
     def available() -> bool:
         if gpus and not usable:

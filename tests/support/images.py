@@ -1,4 +1,4 @@
-"""Images to measure: noise, and smooth ones."""
+"""Images for measurements: noise, and smooth images."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Sets of images from known Gaussians, and whether intervals hold the truth about them."""
+"""Sets of images from known Gaussians, and a check that intervals contain the true values."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,13 @@ WIDTH = np.array([1.6, 1.2, 1, 0.8, 0.6, 0.4, 0.3, 0.2])
 
 
 def images(random: np.random.Generator, count: int, width: int, like: float = 1.0) -> NDArray[np.float32]:
-    """Features of a decaying spectrum; `like` 1 is the distribution of the real ones."""
+    """Features with a decaying spectrum. If `like` is 1, it is the distribution of the real images."""
     spread = np.resize(WIDTH, width)
     return np.asarray(spread * (like * random.normal(size=(count, width)) + (1 - like)), np.float32)
 
 
 def right(seen: list[Found], names: tuple[str, ...]) -> None:
-    """The mean width is that of the true spread, and the intervals hold the true expectation."""
+    """Check that the mean width agrees with the true spread, and that the intervals contain the true expectation."""
     for name in names:
         values = np.array([metrics[name] for metrics, _ in seen])
         low, high = np.array([intervals[name] for _, intervals in seen]).T

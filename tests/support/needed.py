@@ -1,4 +1,4 @@
-"""Files that a test needs and a clone lacks."""
+"""Files that a test needs and a clone does not have."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 
 def needed(path: Path, name: str, variable: str) -> Path:
-    """The path, or a skip that says how to get it; with the variable set, as in CI, a failure."""
+    """The path, if it exists. Otherwise skip the test with advice or, if the variable is set (as in CI), fail."""
     if not path.exists():
         missing = f"{path} is missing; get it with `rtm fetch {name}`"
         if os.environ.get(variable):

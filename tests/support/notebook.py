@@ -1,4 +1,4 @@
-"""Run a notebook without Jupyter; `python tests/support/notebook.py docs/quickstart.ipynb` stores what it shows."""
+"""Run a notebook without Jupyter. `python tests/support/notebook.py docs/quickstart.ipynb` stores its outputs."""
 
 import base64
 import io
@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 
 
 def run(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Execute the cells in order and fill in their outputs; the names that they leave behind."""
+    """Execute the cells in order and fill in their outputs; return the variables that the cells defined."""
     names: dict[str, Any] = {"__name__": "__main__"}
     number = 0
     for cell in notebook["cells"]:

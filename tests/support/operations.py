@@ -1,4 +1,4 @@
-"""The operations that a piece of code runs, as a GPU would launch them."""
+"""Count the operations that a piece of code would launch on a GPU."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ FREE = ("empty", "detach", "lift_fresh", "_unsafe_view", "split_with_sizes")  # 
 
 
 class Operations(TorchDispatchMode):
-    """Counts what is dispatched in its block, views and allocations aside."""
+    """Count the dispatched operations inside the block, without views and allocations."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Classes from outside, as a user adds them: a module somewhere on the path, and entries in params/."""
+"""A user's own classes: a module on Python's path, and entries in params/."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from rtm.config import Config, load
 
 
 def install(folder: Path, module: str, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a module that can be imported until the end of the test; its file."""
+    """Write a module that can be imported until the end of the test; return its file."""
     (folder / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setitem(sys.modules, module, None)  # it is forgotten when the test ends
@@ -32,5 +32,5 @@ def load_with(folder: Path, **sections: dict[str, Any]) -> Config:
 
 
 def forget(module: str) -> None:
-    """Have the next import run the module again."""
+    """Make the next import run the module again."""
     sys.modules.pop(module, None)

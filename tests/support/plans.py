@@ -29,7 +29,7 @@ def rehearsal(peak: int = 2 * GIB) -> Rehearsal:
 
 
 def without_rehearsals(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[str]:
-    """The experiments that would be rehearsed; a rehearsal is a constant, and is kept in the folder."""
+    """Replace rehearsals by a constant, cached in the folder; return the experiments that would be rehearsed."""
     called: list[str] = []
 
     def rehearsed(self: Planner, missing: dict[str, Experiment]) -> dict[str, Rehearsal]:

@@ -1,4 +1,4 @@
-"""Processes that outlive the test, module or session that started them, found by a mark in their environment."""
+"""Find processes that outlive the test, module or session that started them, by a mark in their environment."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 MARK = "RTM_TEST_ID"
-GRACE = 180.0  # seconds in which what was ended may end: a Snakemake takes its time on a busy machine
-# helpers that Python and PyTorch keep for as long as the process of the tests lives
+GRACE = 180.0  # seconds to wait for processes that are ending, because Snakemake ends slowly on a busy machine
+# helpers that Python and PyTorch keep until the process of the tests ends
 KEPT = ("multiprocessing.resource_tracker", "torch/_inductor/compile_worker")
 
 
@@ -28,7 +28,8 @@ class Process:
 
 @contextmanager
 def none_left(name: str, grace: float = GRACE) -> Iterator[None]:
-    """Mark what is started within; at the end kill whatever of it still lives, and fail with the command lines."""
+    """Mark all processes that are started in this block. At its end, kill those that are still alive, and fail with
+    their command lines."""
     outer = os.environ.get(MARK)
     mark = os.environ[MARK] = f"{os.getpid()}:{time.monotonic_ns()}:{name}"
     try:
@@ -45,7 +46,7 @@ def none_left(name: str, grace: float = GRACE) -> Iterator[None]:
 
 
 def _left(mark: str, grace: float) -> list[Process]:
-    """What still lives after a while of grace."""
+    """The marked processes that are still alive after `grace` seconds."""
     end = time.monotonic() + grace
     while (left := list(marked(mark))) and time.monotonic() < end:
         time.sleep(0.05)
@@ -53,9 +54,9 @@ def _left(mark: str, grace: float) -> list[Process]:
 
 
 def marked(mark: str) -> Iterator[Process]:
-    """Living processes with this mark, except this one and what it keeps."""
+    """Living processes with this mark, except this process and its permanent helpers."""
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended, or is another user's
+        with suppress(OSError):  # the process has just ended, or belongs to another user
             if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
                 if not any(name in command for name in KEPT):
@@ -63,7 +64,7 @@ def marked(mark: str) -> Iterator[Process]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine at which nobody listens."""
+    """Ports of this machine that nobody uses."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""What tests run in a process with a pretended GPU; each function is called there by `apart`."""
+"""Functions that tests run in a process with a pretended GPU; `apart` calls them there."""
 
 import multiprocessing
 import os
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @contextmanager
 def pretending(folder: Path) -> Iterator[ProcessPoolExecutor]:
-    """A process with a pretended GPU for many calls: to start it and torch takes as long as a rehearsal."""
+    """One process with a pretended GPU for many calls, because its start takes as long as a rehearsal."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (folder,)) as pool:
         with preloaded(folder):
             pool.submit(int).result()  # it starts with the first call
@@ -38,12 +38,12 @@ def _begin(folder: Path) -> None:
 
 
 def result(pool: ProcessPoolExecutor, call: Callable[..., T], *given: Any) -> T:
-    """Of a function of this module, called there."""
+    """The result of a function of this module, called in the process of `pool`."""
     return pool.submit(_with_plain_errors, call, *given).result()
 
 
 def apart(folder: Path, call: Callable[..., T], *given: Any) -> T:
-    """The result of a function of this module, from a process of its own."""
+    """The result of a function of this module, called in a separate process."""
     with pretending(folder) as pool:
         return result(pool, call, *given)
 
@@ -51,7 +51,7 @@ def apart(folder: Path, call: Callable[..., T], *given: Any) -> T:
 def _with_plain_errors(call: Callable[..., T], *given: Any) -> T:
     try:
         return call(*given)
-    except Exception as error:  # some of torch's cannot be sent to another process
+    except Exception as error:  # some of torch's exceptions cannot be sent to another process
         raise RuntimeError(f"{type(error).__name__}: {error}") from None
 
 
@@ -88,7 +88,7 @@ def costs() -> dict[str, Cost]:
 
 
 def lives() -> list[int]:
-    """Bytes alive and at most alive, while tensors come and go."""
+    """The bytes in use, now and at most, while tensors are created and deleted."""
     import torch
 
     from rtm.plan.pretend import pretended
@@ -102,7 +102,7 @@ def lives() -> list[int]:
         del first
         seen += [gpu.now]
         del second
-        seen += [gpu.now]  # the view keeps the memory
+        seen += [gpu.now]  # the view keeps the memory in use
         del view
         small = torch.zeros(1, device="cuda")
         return [*seen, gpu.now, gpu.tally.peak, gpu.held([small, [small[:1]]])]
@@ -133,7 +133,7 @@ def waits() -> dict[str, int]:
 
 
 def real_on_the_cpu() -> tuple[list[int], str]:
-    """Values that never were on the GPU, and the message of an operation on two devices."""
+    """Values that were never on the GPU, and the error message of an operation on two devices."""
     import torch
 
     from rtm.plan.pretend import pretended
@@ -161,13 +161,13 @@ def exchanged(world: int) -> int:
 
 
 def observed() -> dict[str, Any]:
-    """All of the above: a process takes longer to start than to answer."""
+    """The results of all functions above, from one call, because a process starts slowly."""
     calls: dict[str, Callable[[], Any]] = {"costs": costs, "lives": lives, "waits": waits, "real": real_on_the_cpu}
     return {name: call() for name, call in calls.items()} | {"sent": [exchanged(1), exchanged(4)]}
 
 
 def small(name: str, **training: Any) -> Experiment:
-    """An experiment of the paper, small enough for a few seconds on a CPU, where what is held is mostly activations."""
+    """An experiment of the paper, small enough for a few seconds on a CPU. Its memory is mostly activations."""
     chosen = load("paper", PARAMS).experiments[name]
     recipe, updates = chosen.recipe, {"batch": 16, "precision": "float32", "compile": False, **training}
     changes: dict[str, Any] = {"dim": 128, "training": recipe.training.model_copy(update=updates)}
@@ -184,7 +184,7 @@ def small(name: str, **training: Any) -> Experiment:
 
 
 def memory_of_steps(experiments: list[Experiment]) -> list[int]:
-    """By how many bytes a step of each training exceeds what the training holds between steps."""
+    """The peak memory of a step of each training, minus the memory that the training holds between steps."""
     from rtm.plan.rehearsal import rehearsing
 
     rises = []

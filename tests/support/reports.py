@@ -1,4 +1,4 @@
-"""What tests of tables and figures share."""
+"""Helpers for tests of tables and figures."""
 
 from typing import Any
 

@@ -14,11 +14,11 @@ SUMS = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "md5": hashlib.md5(CONTEN
 
 
 class Server:
-    """Serves `content` at every path, with one habit a request; the last habit stays."""
+    """Serve `content` at every path, with one habit for each request; the last habit is repeated."""
 
     def __init__(self, content: bytes, *habits: str) -> None:
         self.content, self.habits = content, list(habits)
-        self.asked: list[str | None] = []  # ranges
+        self.asked: list[str | None] = []  # the requested ranges
         self.raw = b""  # the whole answer of habit "raw"
         self.stalled = threading.Event()  # ends a stall
         self.url = ""
@@ -93,7 +93,7 @@ class _Answer:
             self.server.stalled.wait(30)
 
     def on_and_on(self) -> None:
-        """What never ends by itself: a file, a file a byte at a time, or the header of one."""
+        """Send something that never ends: a file, a file with one byte at a time, or a header."""
         if self.habit != "slow header":
             self.head(200, -1)
         parts = {"endless": self.server.content, "trickles": b"x", "slow header": b"HTTP/1.1 200 OK\r\nX: x"}

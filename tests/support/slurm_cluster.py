@@ -1,4 +1,4 @@
-"""A private SLURM of one node on loopback, with made-up GPUs: no system service, account or file is touched."""
+"""A private SLURM with one node on loopback and invented GPUs. It does not use system services, accounts or files."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from pathlib import Path
 from support.processes import free_ports
 from support.waiting import tail, wait_for
 
-# after `Cluster.freeze`, the first submission finds a controller that is alive and answers nothing for a while
+# after `Cluster.freeze`, the first submission meets a controller that is alive but does not answer for some time
 SBATCH = """\
 if read number seconds 2>/dev/null < {folder}/freeze; then
     rm {folder}/freeze
@@ -23,8 +23,8 @@ if read number seconds 2>/dev/null < {folder}/freeze; then
 fi
 exec {real} "$@\"
 """
-# A signal that finds Snakemake's scheduler at work locks it up. Where control groups hold the processes of a job, SLURM
-# ends them with it; here it loses those whose parent has ended.
+# Snakemake can hang if a signal comes while its scheduler works. With control groups, SLURM ends all processes of a
+# job. Here there are none, so SLURM misses processes whose parent has ended, and this script ends them.
 EPILOG = """\
 #!/bin/sh
 for folder in $(grep -lsz "^SLURM_JOB_ID=$SLURM_JOB_ID$" /proc/[0-9]*/environ | xargs -n 1 dirname); do
@@ -35,7 +35,7 @@ exit 0
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")
 SEARCHED = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 GPUS = 8
-QUIET = 15.0  # seconds in which jobs and daemons may end by themselves
+QUIET = 15.0  # seconds that jobs and daemons have to end by themselves
 SETTINGS = """\
 ClusterName=private
 SlurmctldHost={host}(127.0.0.1)
@@ -76,7 +76,7 @@ PartitionName=closed Nodes=node AllowAccounts=nobody State=UP
 
 
 def missing() -> str:
-    """What keeps a cluster from starting here; empty if nothing does."""
+    """The reason why a cluster cannot start here; "" if it can."""
     absent = [name for name in PROGRAMS if not shutil.which(name, path=SEARCHED)]
     return f"SLURM is not installed: {', '.join(absent)} missing (Debian: slurm-wlm, munge)" if absent else ""
 
@@ -85,7 +85,7 @@ class Cluster:
     """Its folder, its daemons by name, and the environment that its clients need."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short: sockets have short names
+        self.folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # short, as sockets need
         self.environment = _configured(self.folder)
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -100,7 +100,7 @@ class Cluster:
         self._until(lambda: self.ask("sinfo", "-h", "-o", "%T") == "idle")
 
     def stop(self) -> None:
-        """With all jobs, and processes of theirs that have outlived them."""
+        """Stop the cluster, all its jobs, and processes that have outlived their jobs."""
         self.ask("scancel", "--full", "--partition=main")
         end = time.monotonic() + QUIET
         while self.ask("squeue", "-h") and time.monotonic() < end:
@@ -125,7 +125,7 @@ class Cluster:
             self._until(lambda: "up" in self.ask("scontrol", "ping").lower())
 
     def freeze(self, seconds: int) -> None:
-        """At the next submission, which times out after ten seconds."""
+        """Let the controller stop for some time at the next submission, which times out after ten seconds."""
         (self.folder / "freeze").write_text(f"{self.daemons['slurmctld'].pid} {seconds}\n")
 
     def ask(self, *command: str) -> str:
@@ -137,7 +137,7 @@ class Cluster:
             self.daemons[command[0]] = subprocess.Popen(command, env=self.environment, stdout=out, stderr=out)
 
     def unanswered(self) -> int:
-        """How often Snakemake has asked for its jobs in vain."""
+        """How often Snakemake asked for its jobs and got no answer."""
         return tail(self.folder / "unanswered").count("--states=all")
 
     def _until(self, condition: Callable[[], bool]) -> None:
@@ -153,7 +153,7 @@ class Cluster:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Start one, and end it in every case."""
+    """Start a cluster, and always stop it at the end."""
     made = Cluster()
     try:
         made.start()

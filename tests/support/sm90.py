@@ -1,4 +1,4 @@
-"""Compile what a pretended H100 would run: inductor's Triton kernels, for sm_90, without a GPU; they are not run."""
+"""Compile inductor's Triton kernels for a pretended H100 (sm_90), without a GPU. The kernels do not run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +19,7 @@ H100 = SimpleNamespace(
 
 
 class Driver:
-    """What Triton asks about the GPU."""
+    """Answers to Triton's questions about the GPU."""
 
     def get_current_target(self) -> Any:
         from triton.backends.compiler import GPUTarget
@@ -38,7 +38,7 @@ class Driver:
 
 @contextmanager
 def compiling() -> Iterator[list[str]]:
-    """Meanwhile `compile` of a module works on the pretended GPU; the names of the kernels that were compiled."""
+    """Inside this block, `compile` of a module works on the pretended GPU. Yield the names of the compiled kernels."""
     import torch._inductor.compile_fx as inductor
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codecache import PyCodeCache
@@ -69,7 +69,7 @@ def compiling() -> Iterator[list[str]]:
     compile_module = torch.nn.Module.compile
 
     def compile_unwatched(module: torch.nn.Module, **options: Any) -> None:
-        """The compiler does nothing while somebody else, here the books, looks at every operation."""
+        """Switch the counting mode off during the call: the compiler does nothing while a mode sees all operations."""
         compile_module(module, **options)
         call = cast(Any, module._compiled_call_impl)
 
@@ -89,7 +89,7 @@ def compiling() -> Iterator[list[str]]:
         "torch.cuda._exchange_device": lambda _: 0,
         "torch.cuda._maybe_exchange_device": lambda _: 0,
         "torch._inductor.runtime.triton_helpers.set_driver_to_gpu": lambda: None,
-        "torch._inductor.fx_passes.joint_graph.lazy_init": lambda *_: None,  # patterns of attention, tried on the GPU
+        "torch._inductor.fx_passes.joint_graph.lazy_init": lambda *_: None,  # it would try attention on the GPU
         "torch._inductor.compile_fx.compile_fx": compiled,
         "torch.nn.Module.compile": compile_unwatched,
     }
@@ -103,7 +103,7 @@ def compiling() -> Iterator[list[str]]:
 
 
 def _unrun(values: list[Any]) -> Callable[[list[Any]], list[Any]]:
-    """In place of the compiled function: results of the right shapes."""
+    """A replacement of the compiled function: it returns results of the right shapes."""
 
     def run(given: list[Any]) -> list[Any]:
         mode = next(each.fake_mode for each in given if isinstance(each, FakeTensor))

@@ -16,7 +16,7 @@ def small_generator(classes: int = 0, resolution: int = 8) -> StyleGenerator:
     )
     for name, parameter in generator.named_parameters():
         if "noise_strength" in name or "bias" in name:
-            nn.init.normal_(parameter, std=0.3)  # as after some training, so that nothing is tested at zero
+            nn.init.normal_(parameter, std=0.3)  # like trained weights, so that no weight is zero in a test
     return generator
 
 

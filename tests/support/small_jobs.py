@@ -1,4 +1,4 @@
-"""Jobs of a small package: what they read and leave, and what its code is."""
+"""Jobs of a small package: its code, and the files that the jobs read and write."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ CURVE = "step,loss\n"
 
 
 def root(sources: Mapping[str, str], *entries: str) -> str:
-    """The hash of what is reached in the package `rtm` of these modules."""
+    """The hash of the code that the entries reach in a package `rtm` with these modules."""
     return Code({"rtm": "", **{f"rtm.{name}": text for name, text in sources.items()}}).root(entries or ("rtm.a:f",))
 
 
@@ -84,7 +84,7 @@ def digest_of(text: str) -> str:
 
 
 def check_alone(made: Job) -> None:
-    """`rtm lineage check`, as if there were no other job."""
+    """Run `rtm lineage check` as if there were no other job."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rtm.cli.lineage.every_job", lambda: {made.id: made})
         check()

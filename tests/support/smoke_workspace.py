@@ -40,7 +40,7 @@ def run(folder: Path, chosen: Experiment, name: str = "run") -> Run:
 
 
 def fetch(config: Config, *datasets: str) -> None:
-    """What trainings need, in this folder: images, and a network that has learnt nothing."""
+    """Put the inputs of trainings into this folder: images, and an untrained network."""
     layout, graph = config.layout, jobs(config)
     for dataset in ("digits", *datasets):
         with recorded(graph[f"fetch/{dataset}"]):

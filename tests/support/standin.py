@@ -1,7 +1,7 @@
 """A small repository with the real rules, stages and lineage, whose verbs only write a few bytes.
 
-Staleness is about what runs and what does not: every verb appends its job to `ran.txt`, and its outputs are a
-function of the values, the code and the files it reads.
+Tests of staleness ask which jobs run: every verb appends its job to a list, and its outputs are a function of the
+values, the code and the files that the job reads.
 """
 
 import argparse
@@ -26,7 +26,7 @@ REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "cli/runs", "cli/stor
 REAL_MODULES += ["methods/__init__", "methods/registry", "models/registry", "reports/status"]
 REAL_MODULES += ["training/__init__"]
 FUNCTION = "def {name}():\n    own = '{name}'  # no two stand-ins are one definition\n    return 1\n\n\n"
-STUBS = {  # module: what its code stands on, and the functions that the pipeline names as entries
+STUBS = {  # module: the names that its code uses, and the functions that the pipeline names as entries
     "models/mappers": ("", ["refine", "MLPMapper", "RTM", "Attention"]),
     "models/decoders": ("", ["ConvNeXtBranch", "ResidualBranch"]),
     "models/generator": ("", ["build_generator"]),
@@ -61,14 +61,14 @@ DEMO = {
 
 
 def write(path: Path, text: str) -> None:
-    """A new file, as jobs write them: the old one may be a link into DVC's cache."""
+    """Write a new file, as jobs do, because the old one may be a link into DVC's cache."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.write_text(text)
 
 
 class Repository:
-    """A git and DVC repository in a folder of its own, with the commands a user would type."""
+    """A git and DVC repository in its own folder, and the commands that a user would type there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -149,7 +149,7 @@ class Repository:
         write(path, yaml.safe_dump(content, sort_keys=False))
 
     def run(self, *command: str, fails: bool = False, **environment: str) -> str:
-        """What a command printed; it must fail if and only if that is expected."""
+        """Run a command and return its output. It must fail if and only if `fails` is true."""
         done = subprocess.run(
             command, cwd=self.folder, env={**self.environment, **environment}, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, check=False,
@@ -161,7 +161,7 @@ class Repository:
         return self.run("snakemake", "--cores", "all", "--", *targets, fails=fails)
 
     def planned(self, *targets: str) -> list[str]:
-        """The rules that a dry run would execute, a word for each job."""
+        """The rules that a dry run would execute, one word for each job."""
         output = self.run("snakemake", "-n", "--quiet", "host", "--", *(targets or ("all", "demo")))
         if "Nothing to be done" in output:
             return []
@@ -174,7 +174,7 @@ class Repository:
         return Repository(folder)
 
     def clone(self, folder: Path) -> "Repository":
-        """As somebody else gets it; DVC's store beside both is the remote."""
+        """A clone, as another person would get it. DVC's remote is beside both repositories."""
         self.run("git", "clone", "-q", str(self.folder), str(folder))
         return Repository(folder)
 
@@ -183,7 +183,7 @@ class Repository:
         self.run("git", "commit", "-q", "--allow-empty", "-m", message)
 
     def ran(self) -> list[str]:
-        """The jobs that ran since this was asked last."""
+        """The jobs that ran since the last call."""
         path = self.folder.parent / f"{self.folder.name}.ran"
         jobs = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
@@ -219,7 +219,7 @@ def make(job: Any) -> None:
 
 
 def make_all() -> None:
-    """Every job in this process, as if Snakemake had run them, and what DVC's stages depend on."""
+    """Run every job in this process, as if Snakemake had run them, and write the files that DVC's stages depend on."""
     from rtm.lineage.store import kept
     from rtm.pipeline.dvc import write_fingerprints
     from rtm.pipeline.graph import every_job
@@ -265,11 +265,11 @@ def main(verb: str, *words: str) -> None:
                 file.write(f"{job.id}\n")
             if verb == "train" and Path("hungry").exists():
                 Path("hungry").unlink()
-                _ = bytearray(b"x") * (1300 << 20)  # until SLURM finds that it is too much
+                _ = bytearray(b"x") * (1300 << 20)  # wait until SLURM notices that it is too much
                 time.sleep(600)
             if verb == "train" and Path("stop").exists():
                 Path("stop").unlink()
-                sys.exit(75)  # as before its walltime
+                sys.exit(75)  # as a training does before its walltime
             make(job)
     except UserError as error:
         sys.exit(str(error))

@@ -1,4 +1,4 @@
-"""What the other tests stand on must be able to fail."""
+"""The helpers of the other tests must be able to fail."""
 
 import signal
 import subprocess
@@ -14,7 +14,7 @@ def test_a_process_left_behind_is_killed_and_named() -> None:
         words = ["sh", "-c", "sleep 600 & echo begun; wait"]
         left = subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE)
         with left.stdout or pytest.fail("no output") as output:
-            assert output.readline() == b"begun\n"  # while a process starts, it has no environment
+            assert output.readline() == b"begun\n"  # a starting process has no environment yet
     assert left.wait() == -signal.SIGKILL
     assert "sleep 600" in str(failure.value)
 

@@ -1,8 +1,8 @@
-"""Snakemake, DVC and the stand-in's `rtm` for tests that start them many times: one process imports and forks.
+"""Start Snakemake, DVC and the stand-in's `rtm` many times: one server process imports them and forks for each call.
 
-A fork has the caller's arguments, folder, environment and open files. The server has imported no `rtm`: a fork of its
-own imports that of the caller's folder, and forks in turn for as long as no file of it changes. Signals of the caller
-are not passed on.
+A fork has the caller's arguments, folder, environment and open files. The server itself imports no `rtm`. For each
+version of `rtm`, it forks a process that imports the `rtm` of the caller's folder; this process forks for each call
+until a file of `rtm` changes. Signals of the caller are not passed on.
 """
 
 import atexit
@@ -25,8 +25,8 @@ from pathlib import Path
 
 PLACE = "RTM_TEST_TOOLS"  # the server's socket; without it, a tool starts as usual
 SIZE = struct.Struct("=q")
-PROGRAMS = {"snakemake": "snakemake.cli", "dvc": "dvc.cli", "rtm": "support.standin"}  # where their `main` is
-# what every call of theirs imports; no pygit2, which asks once for the home of whoever imports it
+PROGRAMS = {"snakemake": "snakemake.cli", "dvc": "dvc.cli", "rtm": "support.standin"}  # the modules of their `main`
+# modules that every call of the programs imports; not pygit2, which reads the home folder only once, at its import
 PRELOADED = {
     "snakemake": (
         *("snakemake.cli", "snakemake.storage", "snakemake.assets", "smart_open", "PIL.Image", "pydantic", "yaml"),
@@ -43,11 +43,11 @@ PRELOADED = {
         "fsspec.implementations.memory",
     ),
 }
-PARSERS = {"snakemake": "get_argument_parser", "dvc": "parser.get_main_parser"}  # they look for plugins
-CODE = ("rtm.cli.lineage", "rtm.lineage.store", "rtm.pipeline.dvc", "rtm.pipeline.snakemake")  # what most calls import
+PARSERS = {"snakemake": "get_argument_parser", "dvc": "parser.get_main_parser"}  # calling these loads plugins
+CODE = ("rtm.cli.lineage", "rtm.lineage.store", "rtm.pipeline.dvc", "rtm.pipeline.snakemake")  # for most calls
 INSTALLED = sys.path[1:]  # without this file's folder
-KEPT = 3  # versions of `rtm` that are ready at once
-# few imports, for it starts hundreds of times
+KEPT = 3  # most versions of `rtm` that are ready at once
+# few imports, because it starts hundreds of times
 CLIENT = """\
 #!{python} -S
 import _socket, marshal, posix, sys
@@ -68,7 +68,7 @@ sys.exit(int.from_bytes(answer, sys.byteorder) if answer else 1)
 
 @dataclass(frozen=True)
 class Asked:
-    """One call of a program; `files` are its standard ones."""
+    """One call of a program; `files` are its standard input, output and error."""
 
     program: str
     words: list[str]
@@ -88,7 +88,7 @@ class Asked:
 
 
 def write_client(path: Path, *real: str) -> None:
-    """A program that asks the server, if there is one, and else is `real`."""
+    """Write a program that calls the server if there is one; otherwise it runs `real`."""
     command = real or (str(Path(sys.executable).with_name(path.name)),)
     path.write_text(CLIENT.format(python=sys.executable, place=PLACE.encode(), program=path.name, real=command))
     path.chmod(0o755)
@@ -96,7 +96,8 @@ def write_client(path: Path, *real: str) -> None:
 
 @contextmanager
 def tools(*programs: str) -> Iterator[None]:
-    """A server for all clients that are started within; of these programs alone it starts faster."""
+    """Start a server for all clients in this block. If only some programs are needed, it starts faster with their
+    names."""
     from support.waiting import wait_for
 
     with tempfile.TemporaryDirectory(prefix="tools-") as folder:
@@ -118,9 +119,9 @@ def serve(path: str, *programs: str) -> None:
             import_module(module)
         attrgetter(PARSERS[program])(import_module(PROGRAMS[program]))()
     imported = {name.split(".")[0] for name in sys.modules}
-    assert not imported & {"rtm", "pygit2"} and threading.active_count() == 1  # a fork has one thread
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
-    gc.freeze()  # no fork looks through all that
+    assert not imported & {"rtm", "pygit2"} and threading.active_count() == 1  # threads do not survive a fork
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended forks disappear without a wait
+    gc.freeze()  # garbage collections in forks skip all these objects
     ready: dict[tuple[object, ...], socket.socket] = {}
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{path}.new")
@@ -136,7 +137,7 @@ def serve(path: str, *programs: str) -> None:
 
 
 def _received(connection: socket.socket) -> Asked | None:
-    """A call, with its connection; none if nobody calls any more."""
+    """A call, with its connection; None if the caller has closed the connection."""
     header, files, *_ = socket.recv_fds(connection, SIZE.size, 4)
     if not header:
         connection.close()
@@ -150,7 +151,7 @@ def _received(connection: socket.socket) -> Asked | None:
 
 
 def _passed_on(asked: Asked, ready: dict[tuple[object, ...], socket.socket], server: socket.socket) -> None:
-    """To the fork that has imported the caller's `rtm` as it is now."""
+    """Pass a call on to the fork that has imported the present version of the caller's `rtm`."""
     code = tuple(
         (path, found.st_mtime_ns, found.st_size, found.st_ino)
         for path in sorted(Path(asked.path[0], "rtm").rglob("*.py"))
@@ -166,7 +167,7 @@ def _passed_on(asked: Asked, ready: dict[tuple[object, ...], socket.socket], ser
         for oldest in [*ready][: len(ready) - KEPT + 1]:
             ready.pop(oldest).close()  # which ends it
         ready[code] = ours
-    ready[code] = ready.pop(code)  # the last is the one used last
+    ready[code] = ready.pop(code)  # move it to the end: the order is by last use
     message = marshal.dumps((asked.program, asked.words, asked.folder, asked.environment))
     socket.send_fds(ready[code], [SIZE.pack(len(message))], [*asked.files, asked.connection.fileno()])
     ready[code].sendall(message)
@@ -175,7 +176,7 @@ def _passed_on(asked: Asked, ready: dict[tuple[object, ...], socket.socket], ser
 def _serve_code(first: Asked, server: socket.socket) -> None:
     _take_place(first)
     first.close()
-    with suppress(Exception):  # whoever is called says what is wrong with it
+    with suppress(Exception):  # the called program will report a faulty import
         for module in ("support.standin", *CODE):
             import_module(module)
     assert threading.active_count() == 1
@@ -214,7 +215,7 @@ def _forked(asked: Asked, inherited: Sequence[socket.socket]) -> None:
 
 
 def _called(main: Callable[..., int | None], asked: Asked) -> int:
-    """The exit code; Snakemake ends itself, DVC returns the code, the stand-in is given its words."""
+    """The exit code of a call. Snakemake exits by itself, DVC returns the code, the stand-in takes the words."""
     try:
         return main(*(asked.words if asked.program == "rtm" else ())) or 0
     except SystemExit as end:

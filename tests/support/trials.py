@@ -29,9 +29,9 @@ def with_pictures(folder: Path) -> Path:
 
 
 def with_light_trainings(folder: Path) -> Path:
-    """Trials of this copy train thin networks, match once and save seldom: no test looks at how good they are.
+    """Trials of this copy train thin networks, match once and save seldom, because no test checks their quality.
 
-    While there is a file `held`, they wait after the first line of their log; what a fingerprint reads is unchanged.
+    While there is a file `held`, they wait after the first line of their log. Fingerprints do not change.
     """
     written = r'file.write(json.dumps(row) + "\n")'
     held = f"{written}\n        while Path('held').exists():\n            time.sleep(0.05)"

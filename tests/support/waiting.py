@@ -1,4 +1,4 @@
-"""Waiting by progress: a busy machine may take its time, a test that stands still fails."""
+"""Wait as long as there is progress: a test may be slow on a busy machine, but it fails if it stands still."""
 
 import subprocess
 import time
@@ -9,14 +9,14 @@ from typing import TypeVar
 import pytest
 
 T = TypeVar("T")
-STANDSTILL = 240.0  # seconds in which nothing changes; even a loaded machine imports everything in less
+STANDSTILL = 240.0  # seconds without any change; even a busy machine imports everything in less time
 PAUSE, LOOK_EVERY = 0.05, 5.0
 
 
 def wait_for(
     condition: Callable[[], T], progress: Callable[[], object], standstill: float = STANDSTILL, pause: float = PAUSE
 ) -> T:
-    """The condition's first true value; fails once `progress` has had the same value for too long."""
+    """The condition's first true value. Fail if `progress` has the same value for too long."""
     last, changed = progress(), time.monotonic()
     looked = changed
     while not (met := condition()):
@@ -32,11 +32,11 @@ def wait_for(
 
 
 def wait_for_end(process: subprocess.Popen[bytes], progress: Callable[[], object]) -> int:
-    """The exit code of a process."""
+    """Wait for the end of a process; return its exit code."""
     wait_for(lambda: process.poll() is not None, progress)
     return process.returncode
 
 
 def tail(path: Path, characters: int = 3000) -> str:
-    """The end of a text that grows, as progress and as what a failure shows; empty while it is not there."""
+    """The end of a growing text file, to show progress and failures; empty if there is no file yet."""
     return path.read_text(errors="replace")[-characters:] if path.exists() else ""

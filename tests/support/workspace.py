@@ -1,4 +1,4 @@
-"""A copy of what the pipeline runs on, to be changed and run in."""
+"""A copy of the repository's files, in which tests can change files and run commands."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def copied(folder: Path) -> Path:
 
 
 def with_short_classifier(folder: Path) -> Path:
-    """The digit classifier of this copy learns for a tenth of its steps: no test looks at how good it is."""
+    """Train the digit classifier of this copy for a tenth of its steps, because no test checks its quality."""
     path = folder / "rtm/models/digits.py"
     assert "STEPS, BATCH, FEATURES, CLASSES = 0, 1000," in path.read_text()
     path.write_text(path.read_text().replace(" = 0, 1000,", " = 0, 100,"))
@@ -31,7 +31,7 @@ def with_short_classifier(folder: Path) -> Path:
 
 
 def cloned(folder: Path) -> Path:
-    """As a clone is, with what is not committed yet: every file that git knows."""
+    """A folder like a clone, but with uncommitted changes: every file that git knows."""
     for name in subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).rstrip("\0").split("\0"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
@@ -39,13 +39,13 @@ def cloned(folder: Path) -> Path:
 
 
 def git(*words: str) -> str:
-    """What git prints in this folder; commits have an author."""
+    """The output of git in this folder; commits have an author."""
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     return subprocess.run(["git", *identity, *words], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """In which a command uses the copy's own rtm, on a narrow screen."""
+    """The environment in which a command uses the copy's own rtm, on a narrow screen."""
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -55,7 +55,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def run(folder: Path, *words: str, given: Mapping[str, str] | None = None) -> str:
-    """What a command prints."""
+    """The output of a command."""
     done = subprocess.run(words, cwd=folder, env=given or environment(folder), capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
     return done.stdout + done.stderr

@@ -1,7 +1,7 @@
-"""For a `snakemake` of the tests: SLURM's executor looks after its jobs every second, not after 3, 13, 23 seconds.
+"""For Snakemake in tests: SLURM's executor checks its jobs every second, not after 3, 13, 23 seconds.
 
-A submission that got no answer is repeated after three seconds, not after ten. With RTM_TEST_SNAKEMAKE a Snakemake is
-replaced by that program, which forks it from a process that has its imports.
+A submission without an answer is repeated after three seconds, not after ten. With RTM_TEST_SNAKEMAKE, that program
+runs instead of Snakemake; it forks Snakemake from a process that has done its imports.
 """
 
 import asyncio
