@@ -66,6 +66,16 @@ def test_every_untrue_receipt_is_named_at_once(trained: Job) -> None:
     assert "lineage/train/nobody/seed0.json: no job of params/ writes this receipt" in said
 
 
+def test_a_change_that_leaves_size_and_times_is_found_by_its_bytes(trained: Job) -> None:
+    weights = trained.outputs[0]
+    assert lineage("verify", trained.id).returncode == 0
+    before = weights.stat()
+    with open(weights, "r+") as file:
+        file.write("X")
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert f"{weights} is not the recorded one" in refusal("check")
+
+
 def test_nothing_is_accepted_where_nothing_is_stale(trained: Job) -> None:
     assert lineage("accept", trained.id, "--reason", "a refactoring").stdout == "Nothing was stale.\n"
     assert "Say why the results stay the same" in refusal("accept", trained.id)

@@ -28,7 +28,7 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "pace", known)
 
 
-@pytest.mark.parametrize("epochs", [1, 48, 200])
+@pytest.mark.parametrize("epochs", [1, 48, 50, 200])  # after 48 a ninth round begins
 def test_a_training_takes_its_steps_and_its_rounds(epochs: int) -> None:
     experiment = rtm_of(replace(CHOICE, epochs=epochs))
     recipe, images = experiment.recipe, experiment.dataset.count
