@@ -49,14 +49,14 @@ def _gpu() -> Finding:
 
 
 def _weights(config: Config) -> list[Finding]:
-    """Each network: whether it is here, and what its file can and cannot do."""
+    """A finding for each network: whether its file is here, and which uses the file allows."""
     from rtm.data.weights import NETWORKS
 
     return [_network(config, name) for name in NETWORKS]
 
 
 def _uses(config: Config, name: str, whole: bool) -> Iterator[str]:
-    """What a network is for; `whole` says whether its file has the part that not every file has."""
+    """The uses of a network. `whole` is true if its file has the part that some files lack."""
     if name == "vgg16":
         yield "LPIPS in the trainings of RS-IMLE"
     served = defaultdict[str, list[str]](list)

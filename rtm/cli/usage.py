@@ -1,4 +1,4 @@
-"""Help that fits the screen: a line of a verb's epilog, `command   what it does`, stays a line of its own."""
+"""Wrap help texts to the screen. Each line of a verb's epilog, `command   explanation`, begins on a new line."""
 
 import argparse
 import re
@@ -6,7 +6,7 @@ import textwrap
 
 
 class Help(argparse.HelpFormatter):
-    """Where a screen is narrow, a line goes on below its explanation."""
+    """If the screen is narrow, a line continues below the beginning of its explanation."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(indent + _filled(line, width - len(indent)) for line in text.splitlines())

@@ -36,7 +36,7 @@ def proposed(ledger: Ledger, job: Job, reason: str) -> list[Line]:
 
 
 def fewest(ledger: Ledger, lines: Iterable[Line]) -> list[Line]:
-    """The lines without those that follow from the others."""
+    """The lines without lines that follow from the others."""
     return smallest(lines, ledger.comparisons())
 
 

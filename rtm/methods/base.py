@@ -67,7 +67,7 @@ class Method(ABC):
     def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.
 
-        loss_of(part, n) is what a part adds to the mean over the n samples of the share."""
+        loss_of(part, n) is the contribution of a part to the mean over the n samples of the share."""
         optimizer, mine = self.optimizers[name], distributed.share(batch)
         optimizer.zero_grad()
         total = torch.zeros((), device=self.setting.device)

@@ -2,7 +2,7 @@
 
 DVC records, the receipts decide. Each stage depends on one small file: a hash of the parameters and the code of every
 job behind the stage. The first stage writes these files, so DVC calls a stage only if something behind it changed.
-The stage's command then asks the receipts, and makes what is stale through Snakemake.
+The stage's command then asks the receipts, and makes the stale results through Snakemake.
 
 dvc.yaml has only stages with results, because `dvc status`, `dvc pull` and `dvc metrics diff` would list every output
 of a stage that never ran. The demo is listed as a whole or not at all. A trial is listed, as a whole, only if the user

@@ -1,4 +1,4 @@
-"""The commands that make what is missing."""
+"""The commands that make missing results."""
 
 from collections.abc import Iterable
 from pathlib import Path

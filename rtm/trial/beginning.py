@@ -23,7 +23,7 @@ from rtm.trial import recipe
 from rtm.trial.images import Kept, Survey, keep, state_of, survey
 from rtm.trial.recipe import Choice, Machine
 
-SOURCE = "source.txt"  # where the images of a trial came from, and a hash of what was there
+SOURCE = "source.txt"  # the folder or archive of a trial's images, and a hash of its content
 LONGEST = 40  # letters of a name, because names of files contain it
 TAKEN = {"all", "paper", "demo", "desk", "smoke", "doctor", "dataset", "network", *Stage}  # have another meaning
 

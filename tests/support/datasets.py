@@ -1,4 +1,4 @@
-"""Datasets that a test prepares: those of params/ with few images, and a toy."""
+"""Datasets that a test prepares: datasets of params/ with few images, and a toy."""
 
 import json
 from pathlib import Path
