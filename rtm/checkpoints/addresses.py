@@ -6,13 +6,23 @@ import re
 import shutil
 from http.client import HTTPException
 from pathlib import Path
-from urllib.request import urlopen
+from typing import Any
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from rtm.core.errors import UserError, printable, reason_of
 from rtm.core.files import atomic
 
 HUB = re.compile(r"hf://(?P<repo>[^/@]+/[^/@]+)(@(?P<revision>[^/]+))?/(?P<file>.+)")
 NEEDS_HUB = "huggingface_hub is not installed; get it with `pip install huggingface_hub`"
+
+
+class _Encrypted(HTTPRedirectHandler):
+    """Redirects of an https address stay encrypted."""
+
+    def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise OSError(f"it redirects to {newurl}, which is not encrypted")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def local(source: str | Path) -> Path:
@@ -45,7 +55,7 @@ def _downloaded(address: str) -> Path:
     if path.exists():
         return path
     try:
-        with urlopen(address, timeout=60) as answer, atomic(path) as file:
+        with build_opener(_Encrypted).open(address, timeout=60) as answer, atomic(path) as file:
             shutil.copyfileobj(answer, file)
             if (length := answer.headers["Content-Length"]) and file.tell() != int(length):
                 raise OSError(f"it ended after {file.tell():,} of {int(length):,} bytes")

@@ -27,7 +27,7 @@ def model_card(
 def _front(info: Mapping[str, Any]) -> str:
     """The card's metadata for the Hub, as JSON, which is also YAML. The licence is "other", because the Hub seldom
     knows the dataset's licence."""
-    tags = ["image-generation", "stylegan2" if info["architecture"]["stylegan2"] else "rs-imle"]
+    tags = ["image-generation", *([_method(info).lower()] if _method(info) else [])]
     values = {"library_name": "rtm", "pipeline_tag": "unconditional-image-generation", "tags": tags, "license": "other"}
     return "\n".join(["---", *(f"{name}: {json.dumps(value)}" for name, value in values.items()), "---"])
 
@@ -38,11 +38,14 @@ def _introduction(info: Mapping[str, Any]) -> str:
     mapper = (
         "the Recursive Token Mapper" if recursive else f"the mapping network `{_cell(described['mapper']['kind'])}`"
     )
-    method = (
-        "StyleGAN2" if described["stylegan2"] else "RS-IMLE" if info["recipe"].get("imle") else "a method of its own"
-    )
+    method = _method(info) or "a method from outside of rtm"
     size = described["resolution"]
     return f"A generator of {size} × {size} px images of {_cell(dataset['title'])}, with {mapper}, trained by {method}."
+
+
+def _method(info: Mapping[str, Any]) -> str:
+    """The name of the training method; empty if it is a class from outside of rtm/."""
+    return "StyleGAN2" if info["architecture"]["stylegan2"] else "RS-IMLE" if info["recipe"].get("imle") else ""
 
 
 def _facts(info: Mapping[str, Any], sha256: str, made: Mapping[str, Any] | None) -> list[Row]:

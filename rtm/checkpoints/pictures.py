@@ -31,7 +31,7 @@ def sheet(images: Tensor, columns: int | None = None) -> Tensor:
 
 def write_png(path: Path, image: Tensor, about: dict[str, Any]) -> None:
     """Write an image (H, W, 3) with the facts `about` it. An existing file is replaced only if it is of this kind."""
-    if path.exists() and not _is_ours(path):
+    if path.is_dir() or (path.exists() and not _is_ours(path)):
         raise UserError(f"{path} is there and was not drawn by rtm; choose another --out, or move it away.")
     height, width, _ = image.shape
     lines = b"".join(b"\0" + bytes(row.flatten().tolist()) for row in image)  # first byte: no filter

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from rich.console import Console
+from rich.markup import escape
 from safetensors import safe_open
 
 from rtm.config import Config
@@ -35,7 +36,7 @@ def examine(config: Config) -> list[Finding]:
 def show(findings: Iterable[Finding]) -> None:
     console = Console(highlight=False)
     for finding in findings:
-        console.print(f"{MARKS[finding.good]} {finding.subject:<11} {finding.advice}", soft_wrap=True)
+        console.print(f"{MARKS[finding.good]} {finding.subject:<11} {escape(finding.advice)}", soft_wrap=True)
 
 
 def _gpu() -> Finding:

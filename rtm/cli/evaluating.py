@@ -10,12 +10,12 @@ from typing import Any
 
 from rtm.cli.context import Arguments, Context
 from rtm.cli.place import given_images, given_path
-from rtm.cli.store import space
 from rtm.config.loading import pick
 from rtm.config.variants import JOINT
 from rtm.core.errors import UserError
 from rtm.core.files import write_json
 from rtm.lineage.environment import environment
+from rtm.pipeline.amounts import space
 from rtm.pipeline.graph import jobs
 
 WIDTH = 80

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rtm.cli.store import space
 from rtm.core.layout import Layout
 from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import Ledger
 from rtm.lineage.recording import run_folder
 from rtm.lineage.store import Store
+from rtm.pipeline.amounts import space
 from rtm.pipeline.graph import every_job
 from rtm.pipeline.runs import book_of, is_running, only_one
 from rtm.pipeline.unfinished import step_of

@@ -13,6 +13,7 @@ from rtm.lineage.job import Job
 from rtm.lineage.receipts import Ledger
 from rtm.lineage.remote import CODE, INDEX, OBJECTS
 from rtm.lineage.store import DVC, KINDS, SWITCH, Entry, Shelf, Store, address
+from rtm.pipeline.amounts import counted, space
 from rtm.pipeline.graph import every_job, find
 from rtm.reports.status import duration
 
@@ -58,7 +59,7 @@ def show(opened: Store, shelf: Shelf) -> None:
         local = [] if file not in here else ["local"] if shelf.holds_all(entry) else ["local without its bytes"]
         print(_line(entry), ", ".join([*local, *(["remote"] if file in there else [])]), sep="  ")
     local_size = space(sum(entry.size for entry in here.values() if shelf.holds_all(entry)))
-    print(f"{len(rows)} results, {len(here)} of them local ({local_size}), {len(there)} in the remote")
+    print(f"{counted(len(rows), 'result')}, {len(here)} of them local ({local_size}), {len(there)} in the remote")
 
 
 def push(opened: Store, shelf: Shelf, targets: Sequence[str]) -> None:
@@ -73,7 +74,8 @@ def push(opened: Store, shelf: Shelf, targets: Sequence[str]) -> None:
     opened.ledger.hashes.save()
     for entry in pushed:
         print(_line(entry))
-    print(f"{len(pushed)} results pushed ({space(sum(entry.size for entry in pushed))}), {len(wanted)} asked for")
+    size = space(sum(entry.size for entry in pushed))
+    print(f"{counted(len(pushed), 'result')} pushed ({size}), {len(wanted)} asked for")
 
 
 def pull(opened: Store, targets: Sequence[str]) -> None:
@@ -81,7 +83,7 @@ def pull(opened: Store, targets: Sequence[str]) -> None:
     chosen = [job for target in targets for job in find(graph, target)] if targets else list(graph.values())
     behind = {before.id: before for job in chosen for before in job.upstream()}
     number = sum(opened.serve(job) is not None for job in behind.values() if job.stage in KINDS)
-    print(f"{number} {'result' if number == 1 else 'results'} came from the store")
+    print(f"{counted(number, 'result')} came from the store")
 
 
 def gc(shelf: Shelf, forced: Sequence[str], *, yes: bool) -> None:
@@ -99,15 +101,6 @@ def gc(shelf: Shelf, forced: Sequence[str], *, yes: bool) -> None:
         why = "would be removed" if forced else "are not needed by anything"
         size = space(sum(entry.size for entry in going))
         print(f"{len(going)} of {len(entries)} results ({size}) {why}; --yes removes them")
-
-
-def space(size: float) -> str:
-    """A size as text: 950 B, 1.2 MB, 3.4 GB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.3g} {unit}" if size < 1000 else f"{size:,.0f} {unit}"
 
 
 def _upload(opened: Store, shelf: Shelf, entry: Entry) -> bool:

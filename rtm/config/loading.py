@@ -408,6 +408,10 @@ def _check_fit(
         raise UserError(f"{place}.sweep: only a recursive mapper can change H at inference; remove the sweep.")
     elif recipe.imle and recipe.imle.fixed_point:
         raise UserError(f"{place}: fixed_point needs a recursive mapper; give this one a recipe without it.")
+    if (gan := recipe.stylegan2) and (dataset.resolution < 4 or dataset.resolution & (dataset.resolution - 1)):
+        raise UserError(f"{place}: StyleGAN2 needs a power of two from 4 px on, images have {dataset.resolution} px.")
+    if gan and gan.channel_base < dataset.resolution:
+        raise UserError(f"{place}: channel_base must be at least the resolution of the images, {dataset.resolution}.")
     if isinstance(decoder, DecoderConfig) and decoder.resolution != dataset.resolution:
         raise UserError(
             f"{place}: decoder {recipe.decoder} ends at {decoder.resolution} px, images have {dataset.resolution} px."

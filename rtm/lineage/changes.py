@@ -16,7 +16,7 @@ def changes(old: Any, new: Any, where: str = "") -> Iterator[tuple[str, str, str
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from changes(one, other, f"{where}[{place}]")
-    elif old != new and not (_unset(old) and _unset(new)):  # a new option that is not used changes nothing
+    elif _text(old) != _text(new) and not (_unset(old) and _unset(new)):  # an unused new option changes nothing
         yield where, _short(old), _short(new)
 
 
@@ -24,6 +24,11 @@ def _unset(value: Any) -> bool:
     return value is None or value is _NOTHING
 
 
+def _text(value: Any) -> str:
+    """The value as JSON, where true differs from 1, and 1 from 1.0."""
+    return ABSENT if value is _NOTHING else json.dumps(value, sort_keys=True)
+
+
 def _short(value: Any, width: int = 60) -> str:
-    text = ABSENT if value is _NOTHING else json.dumps(value)
+    text = _text(value)
     return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -85,9 +85,17 @@ def _own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
         elif isinstance(node, ast.ClassDef):
             todo += [*node.decorator_list, *node.bases, *node.keywords]
         elif isinstance(node, COMPREHENSIONS):
-            todo += [part.target for part in ast.walk(node) if isinstance(part, ast.NamedExpr)]
+            todo += _named(node)
         else:
             todo += ast.iter_child_nodes(node)
+
+
+def _named(comprehension: ast.AST) -> Iterator[ast.AST]:
+    """The names that `:=` binds around a comprehension; a lambda in it keeps its own."""
+    for part in ast.iter_child_nodes(comprehension):
+        if isinstance(part, ast.NamedExpr):
+            yield part.target
+        yield from _named(part.args if isinstance(part, ast.Lambda) else part)
 
 
 def _bindings(own: Iterable[ast.AST]) -> Iterator[tuple[str, Binding]]:

@@ -11,6 +11,7 @@ from rtm.core.progress import rough_time
 from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import Ledger
 from rtm.lineage.recording import run_folder
+from rtm.pipeline.amounts import counted
 from rtm.pipeline.unfinished import step_of
 
 
@@ -19,7 +20,7 @@ def forecast(trainings: Sequence[Job], graph: Iterable[Job], ledger: Ledger, at_
     known = _finished(graph)
     seconds = [_left(job, ledger) * median(known[kind]) for job in trainings if (kind := _kind(job)) in known]
     asked = [_left(job, ledger) * job.compute.hours * 3600 for job in trainings if _kind(job) not in known]
-    parts = [f"{_counted(len(trainings))} to do"]
+    parts = [f"{counted(len(trainings), 'training')} to do"]
     if seconds:
         parts += [f"{rough_time(sum(seconds))} (as similar finished ones took)"]
     if asked:
@@ -53,7 +54,3 @@ def _kind(job: Job) -> str:
 def _left(job: Job, ledger: Ledger) -> float:
     """The share of the steps that are still to be done."""
     return 1 - min(step_of(run_folder(ledger, job)) / int(job.params["steps"]), 1.0)
-
-
-def _counted(number: int) -> str:
-    return "1 training" if number == 1 else f"{number} trainings"

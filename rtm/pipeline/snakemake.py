@@ -24,6 +24,7 @@ from rtm.lineage.job import Job, Stage, Subject
 from rtm.lineage.receipts import Ledger, State
 from rtm.lineage.recording import is_lost, refuse_lost, unsigned
 from rtm.lineage.store import SWITCH, Store
+from rtm.pipeline.amounts import counted
 from rtm.pipeline.devices import check_devices
 from rtm.pipeline.forecast import forecast
 from rtm.pipeline.graph import every_job
@@ -424,8 +425,7 @@ def _text(resources: Any, name: str) -> str | None:
 
 
 def _would_come(number: int) -> str:
-    results = "1 result" if number == 1 else f"{number} results"
-    return f"{results} would come from the store, not from a job, even if the list above has the job."
+    return f"{counted(number, 'result')} would come from the store, not from a job, even if the list above has the job."
 
 
 def hours_of(receipt: Mapping[str, Any]) -> float:

@@ -36,8 +36,9 @@ def names_of(folder: Path, fingerprint: str) -> list[str]:
 def _read(folder: Path) -> JSON:
     """The record of the run: its parameters and code, and its earlier fingerprints."""
     path = folder / "begun.json"
-    with reading(path, "delete it: the training resumes, unless it was taken over after a refactoring"):
-        begun: JSON = read_json(path, JSON)
+    remedy = "delete it: the training resumes, unless it was taken over after a refactoring"
+    with reading(path, remedy):
+        begun: JSON = read_json(path, JSON, remedy)
         assert whole_parts(begun) and all(isinstance(each["fingerprint"], str) for each in begun["accepted"])
     return begun
 

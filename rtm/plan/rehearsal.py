@@ -65,7 +65,7 @@ def _shortened(experiment: Experiment, world: int, compiled: bool) -> Experiment
     changes: dict[str, Any] = {"training": recipe.training.model_copy(update={"compile": compiled})}
     if imle := recipe.imle:
         pool = (imle.chunk * world - 0.5) / experiment.dataset.count
-        changes["imle"] = imle.model_copy(update={"pool": pool, "refresh": 1, "probes": None, "adaptive": None})
+        changes["imle"] = imle.model_copy(update={"pool": pool, "refresh": 1, "adaptive": None})
     return replace(experiment, recipe=recipe.model_copy(update=changes))
 
 

@@ -82,7 +82,7 @@ def round_count(experiment: Experiment) -> int:
     imle, training = experiment.recipe.imle, experiment.recipe.training
     assert imle is not None
     epochs = (experiment.steps() - 1) * training.batch // experiment.dataset.count + 1
-    return math.ceil(epochs / (1 if getattr(imle, "stagger", False) else imle.refresh))
+    return math.ceil(epochs / (1 if imle.stagger else imle.refresh))
 
 
 @dataclass(frozen=True)

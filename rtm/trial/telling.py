@@ -9,6 +9,7 @@ from rich.console import Console
 from rtm.config import Config, Experiment
 from rtm.lineage.receipts import Ledger
 from rtm.lineage.recording import run_folder
+from rtm.pipeline.amounts import counted
 from rtm.pipeline.graph import jobs
 from rtm.reports.cells import build
 from rtm.reports.summary import seed_metrics
@@ -27,7 +28,7 @@ def remarks(found: Survey, kept: Kept, choice: Choice) -> Sequence[str]:
     broken = [*found.broken, *kept.broken]
     remarks = {
         f"Left out, since they cannot be read: {named(broken)}.": broken,
-        f"Left out: {kept.copies} copies of other images.": kept.copies,
+        f"Left out, since they are copies of other images: {kept.copies}.": kept.copies,
         f"Left out, since they are no images of a kind that is read here: {named(found.others)}.": found.others,
         f"{choice.images:,} of {len(found.pictures):,} images are used, spread evenly: more need a GPU.": len(
             found.pictures
@@ -42,7 +43,8 @@ def announce(config: Config, choice: Choice, seconds: float, console: Console) -
     from rtm.models.generator import build_generator
 
     mlp, rtm = (build_generator(each.architecture) for each in config.experiments.values())
-    place = f"{choice.machine.gpus} GPU" if choice.machine.gpus else f"{choice.machine.cores} CPU cores"
+    gpus, cores = choice.machine.gpus, choice.machine.cores
+    place = counted(gpus, "GPU") if gpus else counted(cores, "CPU core")
     side, layout = choice.resolution, config.layout
     lines = {
         "images": f"{choice.images:,} at {side} x {side} px",
@@ -57,8 +59,7 @@ def announce(config: Config, choice: Choice, seconds: float, console: Console) -
 
 
 def _minutes(seconds: float) -> str:
-    whole = max(1, round(seconds / 60))
-    return "1 minute" if whole == 1 else f"{whole} minutes"
+    return counted(max(1, round(seconds / 60)), "minute")
 
 
 def _size(network: "nn.Module") -> str:

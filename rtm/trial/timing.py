@@ -14,6 +14,7 @@ from rtm.trial.recipe import FEWEST_STEPS, MAPPERS, Choice, epochs_for
 
 IMAGES = 32  # number of images for the timing
 STEPS = 3
+LOOKS = 6  # corrections of the length
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,18 @@ def length(choice: Choice, sha256: str, minutes: float | None, epochs: int | Non
     number = len(MAPPERS)
     beside = 1 if choice.machine.gpus or choice.machine.cores < number else number
     budget = 60 * (minutes or choice.machine.minutes) * beside / number
-    wanted = max(FEWEST_STEPS, budget / speed.seconds(slowest) * choice.steps)
-    choice = replace(choice, epochs=epochs or epochs_for(wanted, choice))
+    choice = replace(choice, epochs=epochs or _fitting(choice, sha256, speed, budget))
     final = provisional(choice, sha256).experiments[slowest.name]
     return choice, speed.seconds(final) * number / beside
+
+
+def _fitting(choice: Choice, sha256: str, speed: Pace, budget: float) -> int:
+    """The epochs of a training that takes about `budget` seconds. The time is not proportional to the steps, because
+    the size of a pool has limits; so each look corrects the one before."""
+    wanted = float(choice.steps)
+    for _ in range(LOOKS):
+        tried = provisional(replace(choice, epochs=epochs_for(wanted, choice)), sha256).experiments[
+            f"{choice.name}_rtm"
+        ]
+        wanted = max(FEWEST_STEPS, wanted * budget / speed.seconds(tried))
+    return epochs_for(wanted, choice)

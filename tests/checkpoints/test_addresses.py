@@ -3,6 +3,7 @@
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.request import Request
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from support.checkpoints import IMLE
 from support.servers import CONTENT, serving
 
 import rtm
-from rtm.checkpoints.addresses import local
+from rtm.checkpoints.addresses import _Encrypted, local
 from rtm.core.errors import UserError
 from rtm.models.drawing import draw
 
@@ -55,6 +56,17 @@ def test_a_checkpoint_by_address_is_downloaded_once(tmp_path: Path, monkeypatch:
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_a_redirect_stays_encrypted() -> None:
+    def follow(begin: str, to: str) -> Request | None:
+        return _Encrypted().redirect_request(Request(begin), None, 302, "Found", {}, to)
+
+    with pytest.raises(OSError, match="redirects to http://b/x, which is not encrypted"):
+        follow("https://a/x", "http://b/x")
+    for begin in ("https://a/x", "http://a/x"):
+        followed = follow(begin, "https://b/x")
+        assert followed and followed.full_url == "https://b/x"
 
 
 def test_an_address_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,13 @@ def test_a_card_says_what_was_trained_to_people_and_to_the_hub(name: str, tag: s
     assert ("label=" in rest) == (name == GAN)  # a class can be chosen where there are classes
 
 
+def test_a_method_from_outside_has_no_tag_of_another() -> None:
+    info = metadata(IMLE)
+    card = model_card({**info, "recipe": {**info["recipe"], "imle": None}}, ADDRESS, "sha of the file")
+    assert yaml.safe_load(card.split("---\n", 2)[1])["tags"] == ["image-generation"]
+    assert "trained by a method from outside of rtm." in card
+
+
 def test_texts_of_others_stay_in_their_cell() -> None:
     card = model_card(metadata(IMLE, licence="a | b\n# c", citation="<script>alert(1)</script>"), ADDRESS, "sha")
     (licence,) = (line for line in card.splitlines() if line.startswith("| licence of the dataset"))

@@ -37,6 +37,11 @@ def test_large_images_are_neither_enlarged_nor_cut() -> None:
     assert torch.equal(sheet(images, 1), images.flatten(0, 1))
 
 
+def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is there and was not drawn by rtm"):
+        write_png(tmp_path, torch.zeros(2, 2, 3, dtype=torch.uint8), {})
+
+
 def test_pillow_reads_the_pixels_and_what_they_are_about(tmp_path: Path) -> None:
     path, pixels = tmp_path / "x.png", noise(5, 7, 3)
     write_png(path, torch.from_numpy(255 - pixels), {})

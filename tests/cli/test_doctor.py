@@ -33,6 +33,12 @@ def test_the_doctor_does_not_wait_for_slow_commands(tmp_path: Path, monkeypatch:
         assert not finding.good and finding.advice
 
 
+def test_brackets_in_an_advice_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Messages of libraries have some."""
+    doctor.show([Finding("gloo", False, "RuntimeError: [enforce fail at pair.cc] [/tmp/x] refused")])
+    assert capsys.readouterr().out == "no   gloo        RuntimeError: [enforce fail at pair.cc] [/tmp/x] refused\n"
+
+
 def test_usable_gpus_are_counted_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, 4, usable=True, driver="580.95.05")
     finding = doctor._gpu()

@@ -8,8 +8,8 @@ from support.command import rtm
 from support.fake_results import write_outputs
 from support.workspace import git
 
-from rtm.cli.store import space
 from rtm.lineage.job import Job
+from rtm.pipeline.amounts import space
 
 
 def store(*words: str) -> list[str]:
@@ -27,14 +27,6 @@ def trained(job: Job) -> Job:
 
 def size_of(job: Job) -> str:
     return space(sum(path.stat().st_size for path in job.outputs))
-
-
-@pytest.mark.parametrize(
-    ("size", "shown"),
-    [(0, "0 B"), (999, "999 B"), (1234, "1.23 kB"), (1e6, "1 MB"), (3.4e9, "3.4 GB"), (5e12, "5,000 GB")],
-)
-def test_sizes_are_short(size: float, shown: str) -> None:
-    assert space(size) == shown
 
 
 def test_without_a_store_it_says_how_to_begin(stored: Path) -> None:

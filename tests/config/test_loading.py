@@ -73,6 +73,7 @@ MISTAKES = [  # file, text, replacement, parts of the message
     ("datasets.yaml", "label: 7\n", "label: 10\n", ["cifar10_horse100", "a label below its classes"]),
     ("recipes.yaml", "epochs: 6000", "epochs: 6000\n      steps: 3", ["exactly one of epochs and steps"]),
     ("recipes.yaml", "decoder: cifar10", "decoder: fewshot", ["ends at 256 px", "32 px"]),
+    ("datasets.yaml", "resolution: 512", "resolution: 500", ["afhq_stylegan2_ada", "a power of two", "500 px"]),
     (
         "experiments.yaml",
         "mapper: mlp8}",

@@ -21,6 +21,7 @@ from rtm.lineage.receipts import Ledger
         ({"a": [1, 2]}, {"a": [1]}, [("a", "[1, 2]", "[1]")]),  # no place of one is that of the other
         ({"a": {"b": 1}}, {"a": [1]}, [("a", '{"b": 1}', "[1]")]),
         (1, 2, [("", "1", "2")]),
+        ({"a": True, "b": 0}, {"a": 1, "b": 0.0}, [("a", "true", "1"), ("b", "0", "0.0")]),  # equal in Python
         ("x" * 58, "x" * 59, [("", '"' + "x" * 58 + '"', '"' + "x" * 56 + "...")]),
     ],
 )  # fmt: skip

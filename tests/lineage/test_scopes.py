@@ -47,6 +47,7 @@ def one(x, /, y=1, *rest, z=(given := 2), **others):
         def method(self):
             return field
 
+    [(lambda part, fallback=(beside := 1): (hidden := part)) for part in rest]
     return lambda argument, default=(after := 1): (local := argument) + top
 
 async def four():

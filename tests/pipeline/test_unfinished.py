@@ -101,7 +101,7 @@ def test_a_run_that_is_trained_now_is_not_taken_over(job: Job, monkeypatch: pyte
 def test_a_damaged_note_is_named(job: Job, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     folder = saved(job, "other", other(job))
     write_text(folder / "begun.json", text)
-    with pytest.raises(UserError, match=r"begun\.json is damaged"):
+    with pytest.raises(UserError, match=r"begun\.json is damaged .*; delete it: the training resumes"):
         names_of(folder, "x")
     report_unfinished(Ledger(), job)
     assert "because it does not record its code and parameters" in capsys.readouterr().err

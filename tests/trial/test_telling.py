@@ -45,7 +45,7 @@ def test_each_picture_that_is_not_used_as_it_is_is_said() -> None:
     found = remarks(Survey(many, 40, ("cut.jpg",), ("film.mov", "notes.txt")), Kept(498, ("bad.png",), 3), choice)
     assert found == [
         "Left out, since they cannot be read: cut.jpg, bad.png.",
-        "Left out: 3 copies of other images.",
+        "Left out, since they are copies of other images: 3.",
         "Left out, since they are no images of a kind that is read here: film.mov, notes.txt.",
         "500 of 1,234 images are used, spread evenly: more need a GPU.",
         "Most images have fewer than 64 px; they are enlarged.",
