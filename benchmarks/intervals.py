@@ -1,7 +1,7 @@
 """Width and coverage of the metrics' 95 % intervals if features are not Gaussian: heavy tails, and two clusters.
 
 `python -m benchmarks.intervals` prints them. Right values are a width of 1 and a coverage of 95 %. The tests of
-intervals (tests/metrics/test_uncertainty.py) do the same with Gaussians.
+intervals (tests/metrics/test_uncertainty.py, test_prdc_error.py) do the same with Gaussians.
 """
 
 from collections.abc import Callable

@@ -56,6 +56,17 @@ def test_no_import_goes_round() -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
+def test_the_test_of_a_module_is_found_by_its_name() -> None:
+    """Two need none: rtm/__main__.py is what tests/scenarios/test_one_code.py starts, an architecture is plain data."""
+    expected = {
+        module: ROOT / "tests" / path.relative_to(ROOT / "rtm").with_name(f"test_{path.name}")
+        for module, path in MODULES.items()
+        if path.name != "__init__.py"
+    }
+    without = {module for module, path in expected.items() if not path.exists()}
+    assert without == {"rtm.__main__", "rtm.config.architecture"}
+
+
 def test_the_core_is_compact() -> None:
     """The design's limits: a room that grows past them is split, or pays with a deletion or a library."""
     lines = dict.fromkeys(ROOMS, 0)

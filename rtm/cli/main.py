@@ -52,13 +52,13 @@ FAULTS = {  # faults of the machine, with advice
 
 
 def data(arguments: Arguments) -> None:
-    """Check the datasets that are here, show one (contact sheet, counts, licence, citation), or pin its sha256."""
+    """Check the datasets that are here, show one (contact sheet, counts, licence, citation), or record its sha256."""
     context = Context(arguments)
     data_cli.data(context.config, context.layout, arguments.action, arguments.names)
 
 
 def lineage(arguments: Arguments) -> None:
-    """Show where a result comes from, what is stale and why; write DVC's files."""
+    """Show where a result comes from, or what is stale and why; write DVC's files."""
     from rtm.cli import lineage as lineage_cli
 
     lineage_cli.lineage(arguments.words, arguments.reason, arguments.cell)
@@ -80,9 +80,9 @@ def completion(arguments: Arguments) -> None:
     print(script(_parser(), arguments.shell))
 
 
-def attempt(arguments: Arguments) -> None:
+def try_folder(arguments: Arguments) -> None:
     """Train MLP and RTM side by side on a folder of images; the same command resumes."""
-    from rtm.cli.trying import attempt as run
+    from rtm.cli.trying import try_folder as run
 
     run(arguments)
 
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     demoing = verb(demo, scaled=False)
     demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="number of cores to use (default: all)")
     verb(completion, scaled=False).add_argument("shell", choices=("bash", "zsh", "fish"))
-    _add_trying(verb(attempt, "try", scaled=False))
+    _add_trying(verb(try_folder, "try", scaled=False))
     verb(print_schema, "schema", scaled=False)
     return parser
 

@@ -34,7 +34,7 @@ def fetch(arguments: Arguments) -> None:
 
 
 def reference(arguments: Arguments) -> None:
-    """Extract the features of a dataset under a protocol; generated images are compared with them."""
+    """Extract the features of a dataset for a protocol; generated images are compared with them."""
     from rtm.metrics.evaluate import write_reference
 
     context, dataset, protocol = Context(arguments), arguments.dataset, arguments.protocol
@@ -61,7 +61,7 @@ def train(arguments: Arguments) -> None:
 
 
 def pilot(arguments: Arguments) -> None:
-    """Train with several rejection radii, and name the one to write into params/recipes.yaml."""
+    """Train with several rejection radii, and print the best one for params/recipes.yaml."""
     from rtm.core.devices import best_device
     from rtm.training.assembly import setting_of
     from rtm.training.pilot import advice
@@ -79,7 +79,7 @@ def pilot(arguments: Arguments) -> None:
 
 
 def sample(arguments: Arguments) -> None:
-    """Generate the images to measure, as trained and at every H of the sweep."""
+    """Generate the images to measure: as trained, and with every H of the sweep."""
     from rtm.metrics.sampling import write_samples
 
     context, seed = Context(arguments), arguments.seed
@@ -122,7 +122,7 @@ def latency(arguments: Arguments) -> None:
 
 
 def summary(arguments: Arguments) -> None:
-    """Mean and standard deviation of an experiment's metrics over its seeds."""
+    """Write the mean and standard deviation of an experiment's metrics over its seeds."""
     from rtm.reports.summary import write_summary
 
     context = Context(arguments)

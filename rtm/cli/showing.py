@@ -58,7 +58,7 @@ def status(arguments: Arguments) -> None:
 
 
 def doctor(arguments: Arguments) -> None:
-    """Show what works on this machine, and how to get the rest; --gpu tries the GPUs and a training on them."""
+    """Show what works on this machine and how to get the rest; --gpu tests the GPUs and a training on them."""
     from rtm.cli.doctor import examine, show
 
     config = Context(arguments).config

@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def store(arguments: argparse.Namespace) -> None:
-    """List, push, pull or remove results that are kept by what they are, not by their names."""
+    """List, push, pull or remove stored results. The store finds them by content, not by name."""
     opened = Store(Ledger())
     if opened.shelf is None:
         raise UserError(f"There is no store: this is no DVC repository, or {SWITCH} is off. Try `dvc init`.")

@@ -27,7 +27,7 @@ from rtm.trial.telling import announce, conclude, remarks
 REFRESH = 20  # seconds between two versions of the live page
 
 
-def attempt(arguments: Arguments) -> None:
+def try_folder(arguments: Arguments) -> None:
     """Train MLP and RTM side by side on a folder of images; the same command resumes."""
     if arguments.export:
         from rtm.trial.export import export

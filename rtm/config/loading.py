@@ -313,12 +313,12 @@ def _overridden(section: Any, overrides: Any, place: str) -> Any:
         if not meant:
             raise UserError(f"{place}.{pattern}: no name matches; choose from {', '.join(map(str, changed))}.")
         changed |= {
-            name: _merged(changed[name], change) for name in meant if _knows(pattern, name, changed[name], change)
+            name: _merged(changed[name], change) for name in meant if _applies(pattern, name, changed[name], change)
         }
     return changed
 
 
-def _knows(pattern: str, name: str, entry: Any, change: Any) -> bool:
+def _applies(pattern: str, name: str, entry: Any, change: Any) -> bool:
     """Whether an override can apply to an entry. A pattern like "*" skips classes from outside of rtm/, because their
     options are unknown."""
     own = isinstance(entry, dict) and is_own(entry.get("kind"))

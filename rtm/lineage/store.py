@@ -210,7 +210,7 @@ def shelf_here() -> Shelf | None:
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredResult:
     """A stored result of this job, perhaps made with another name, and the receipt for it under the job's name."""
 
     entry: Entry
@@ -235,7 +235,7 @@ class Store:
     def shelf(self) -> Shelf | None:
         return None if os.environ.get(SWITCH) == "off" else shelf_here()
 
-    def find(self, job: Job) -> Found | None:
+    def find(self, job: Job) -> StoredResult | None:
         """The stored result of a job that would run, if there is one. Its files are not read yet."""
         if job.stage not in KINDS or not self.ledger.sound(job) or self.shelf is None:
             return None
@@ -245,13 +245,13 @@ class Store:
         near = sorted([*self.shelf.entries(at), *self._receipts(job, at)], key=lambda each: str(each.made.get("time")))
         for entry in reversed(near):
             if self._fits(job, entry, self._graph(job, entry)) and self._is_here(job, entry):
-                return Found(entry, self._signed(job, entry), is_remote=False)
+                return StoredResult(entry, self._signed(job, entry), is_remote=False)
         for entry in self._distant(at):
             if self._fits(job, entry, self._graph(job, entry) or self.remote.graph(entry.code)):
-                return Found(entry, self._signed(job, entry), is_remote=True)
+                return StoredResult(entry, self._signed(job, entry), is_remote=True)
         return None
 
-    def bring(self, job: Job, found: Found) -> bool:
+    def bring(self, job: Job, found: StoredResult) -> bool:
         """Put a result at the places of the job's outputs and write the receipt. If bytes are bad, print a message and
         return False."""
         assert self.shelf is not None
@@ -269,7 +269,7 @@ class Store:
         self.ledger.hashes.save()
         return True
 
-    def serve(self, job: Job) -> Found | None:
+    def serve(self, job: Job) -> StoredResult | None:
         """If a job would run, bring its result from the store instead; return the found result."""
         waits = self.ledger.state(job) in (State.STALE, State.ABSENT)
         found = self.find(job) if waits else None
@@ -315,12 +315,12 @@ class Store:
             return False
         if job.stage in NAMED and job.name != entry.name:
             return False
-        if self.ledger.state(job) is State.ABSENT and self._others(job, entry):
+        if self.ledger.state(job) is State.ABSENT and self._has_other_bytes(job, entry):
             return False
         same = entry.code == self.ledger.parts(job)["code"]
         return same or (graph is not None and self.ledger.same_code(job, graph))
 
-    def _others(self, job: Job, entry: Entry) -> bool:
+    def _has_other_bytes(self, job: Job, entry: Entry) -> bool:
         """Whether the job's receipt, which is right, has other bytes, for example from another run of the training."""
         receipt = self.ledger.receipt(job)
         return receipt is None or entry_of(job.stage, job.id, job.root, receipt).files != entry.files
@@ -362,7 +362,7 @@ class Store:
     def _is_at(self, path: Path, file: JSON) -> bool:
         return path.is_file() and self.ledger.hashes.described(path, like=file) == file
 
-    def _obtained(self, found: Found, key: str) -> bool:
+    def _obtained(self, found: StoredResult, key: str) -> bool:
         """Whether the cache has the file, after fetching it if necessary; all its bytes are checked."""
         file, entry = found.entry.files[key], found.entry
         assert self.shelf is not None

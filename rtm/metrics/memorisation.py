@@ -17,7 +17,7 @@ from rtm.metrics.uncertainty import exact_share
 
 SAME = 1e-5  # share of a feature's length: nearer images are equal, because rounding differs between batches
 DUPLICATE = 1 / 3  # share of the distance to the second nearest training image (Yoon et al. 2023)
-SURELY = 0.001  # the probability that a model without copies is reported to copy
+SIGNIFICANCE = 0.001  # the probability that a model without copies is reported to copy
 
 
 def copies(
@@ -73,7 +73,7 @@ def _nearer(
     share = float(closer.mean())
     chance = float(betainc(share * effective, (1 - share) * effective + 1, 0.5)) if share > 0 else 1.0
     low, high = exact_share(share, effective)
-    verdict = "copies, or images too near to it" if chance < SURELY else "no sign of copies"
+    verdict = "copies, or images too near to it" if chance < SIGNIFICANCE else "no sign of copies"
     return {
         "nearer_to_train": share,
         "nearer_to_train_interval": (low, high),

@@ -22,7 +22,7 @@ from rtm.lineage.receipts import Ledger
 Update = Callable[[list[Job]], None]  # a function that refreshes the display, given the finished jobs
 Progressed = dict[str, Any]  # the progress file of a running job
 Started = Callable[[dict[str, str]], AbstractContextManager[Mapping[str, str]]]
-SAID = "rtm: "  # the beginning of every error message
+ERROR_PREFIX = "rtm: "  # the beginning of every error message
 INTERVAL = 0.5  # seconds between two updates of the display
 
 
@@ -118,6 +118,6 @@ def _running(folder: Path) -> Iterator[tuple[str, Progressed]]:
 
 def failure(text: str, log: Path, lines: int = 25) -> str:
     """The error message of the failed job; if there is none, the end of the log."""
-    if said := [line.removeprefix(SAID) for line in text.splitlines() if line.startswith(SAID)]:
+    if said := [line.removeprefix(ERROR_PREFIX) for line in text.splitlines() if line.startswith(ERROR_PREFIX)]:
         return f"{said[-1]} (From a job; its whole output is in {log}.)"
     return "\n".join([f"Not all jobs succeeded; {log} ends with:", *text.splitlines()[-lines:]])

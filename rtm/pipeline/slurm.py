@@ -30,7 +30,7 @@ END = 1 << 16  # number of bytes to read from the end of a log
 AWAY = ("contact slurm controller", "timed out", "connection refused", "connect failure", "zero bytes")
 
 
-class Away(Exception):  # noqa: N818  (not an error: the controller may answer later)
+class NoAnswer(Exception):  # noqa: N818  (not an error: the controller may answer later)
     """The controller did not answer."""
 
 
@@ -53,7 +53,7 @@ def comment(rule: str, *wildcards: object) -> str:
 
 def _output(*command: str) -> str | None:
     """The output of a SLURM command; None if it failed or the controller did not answer."""
-    with suppress(Away):
+    with suppress(NoAnswer):
         return _answer(*command)
     return None
 
@@ -65,17 +65,17 @@ def _answer(*command: str) -> str | None:
     try:
         asked = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
-        raise Away from None
+        raise NoAnswer from None
     except OSError:
         return None
     if asked.returncode and any(sign in asked.stderr.lower() for sign in AWAY):
-        raise Away
+        raise NoAnswer
     return None if asked.returncode else asked.stdout.strip()
 
 
 def waiting_jobs() -> list[Queued]:
     """The same as `queued`, but an empty list if the controller does not answer."""
-    with suppress(Away):
+    with suppress(NoAnswer):
         return queued()
     return []
 
@@ -220,7 +220,7 @@ def requeue() -> bool:
                 return tried  # an earlier request may have worked although its answer was lost
             tried = True
             return _answer("scontrol", "requeue", job) is not None
-        except Away:
+        except NoAnswer:
             if time.time() > until:
                 return False
             time.sleep(PAUSE)

@@ -33,7 +33,7 @@ from rtm.pipeline.slurm import Executor, Queued, Site, comment, largest_memory, 
 MARKS = Path(".snakemake/rtm")
 REDO = 1.0  # if finished trainings with more GPU-hours than this would run again, the user must allow it
 NAMES = [each.name for each in fields(Subject)]  # names of wildcards
-HERE = (Stage.FETCH, Stage.SUMMARY, Stage.TABLE, Stage.FIGURE, Stage.REPORT)  # the Snakefile's localrules
+LOCAL_STAGES = (Stage.FETCH, Stage.SUMMARY, Stage.TABLE, Stage.FIGURE, Stage.REPORT)  # the Snakefile's localrules
 FETCHING = ("dataset", "network")  # one stage has two rules, because their outputs differ
 Flag = Callable[[str], str]  # Snakemake's `ancient`
 Wildcards = Any
@@ -66,7 +66,7 @@ class Plan:
     def needs(self, rule: str) -> Callable[[Wildcards], Files]:
         """An input function: the outputs of the upstream jobs, by stage."""
 
-        @_aloud
+        @_exit_on_error
         def files(wildcards: Wildcards) -> Files:
             self._check_triggers()
             without_timers(self.workflow.scheduling_settings)
@@ -214,7 +214,7 @@ class Plan:
 
     def _refuse_impossible(self, job: Job) -> None:
         """Before anything is fetched, raise an error for a job that fits no node or a training without its GPUs."""
-        if self._runs("slurm") and job.stage not in HERE:
+        if self._runs("slurm") and job.stage not in LOCAL_STAGES:
             self.cluster = self.cluster or self._checked_site()
             self.cluster.refuse_long(job.id, self._minutes(self._given(job)))
             refuse_impossible(job.id, self._given(job), self._gpu_model(job.compute))
@@ -330,10 +330,10 @@ class Plan:
             self.redone[job.id] = hours_of(receipt) if receipt else 0.0
             print(f"{job.id} will be trained again: {_few(reasons, job)}", file=sys.stderr)
         allowed = str(self.site.get("redo", os.environ.get("RTM_REDO", REDO)))
-        if sum(self._braked(allowed).values()) > _limit(allowed):
+        if sum(self._counted_hours(allowed).values()) > _limit(allowed):
             raise UserError(self._too_costly(job))
 
-    def _braked(self, allowed: str) -> dict[str, float]:
+    def _counted_hours(self, allowed: str) -> dict[str, float]:
         """The trainings that count against the limit: all that the user has not named."""
         named = [name.rstrip("/") for name in allowed.split(",")]
         return {
@@ -399,7 +399,7 @@ def without_timers(scheduling: Any) -> None:
         scheduling.max_jobs_per_timespan = None
 
 
-def _aloud(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], Files]:
+def _exit_on_error(function: Callable[[Wildcards], Files]) -> Callable[[Wildcards], Files]:
     """End Snakemake if an input function fails: otherwise it would treat an existing output as a source file."""
 
     def checked(wildcards: Wildcards) -> Files:

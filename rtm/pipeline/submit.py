@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from rtm.pipeline.slurm import AWAY, Away, queued
+from rtm.pipeline.slurm import AWAY, NoAnswer, queued
 
 PATIENCE, PAUSE = 3600.0, 10.0  # seconds
 CLOCKS = timedelta(seconds=30)  # the clocks of two machines may differ by this
@@ -32,7 +32,7 @@ def submit(words: list[str], place: str = os.devnull) -> int:
         absent = 0
         while absent < 2 and time.monotonic() < until:
             time.sleep(PAUSE)
-            with suppress(Away):
+            with suppress(NoAnswer):
                 if number := submitted(words, began):
                     print(number)
                     return 0

@@ -150,23 +150,23 @@ def asked(**given: object) -> argparse.Namespace:
 )
 def test_a_mistake_is_one_sentence(given: dict[str, object], message: str) -> None:
     with pytest.raises(UserError) as error:
-        trying.attempt(asked(**given))
+        trying.try_folder(asked(**given))
     assert message in str(error.value)
 
 
 def test_a_trial_that_is_begun_keeps_its_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="no folder params; run from the root"):
-        trying.attempt(asked(source=Path("cats")))
+        trying.try_folder(asked(source=Path("cats")))
     assert not list(tmp_path.iterdir())
     (tmp_path / "params").symlink_to(PARAMS)
     (tmp_path / "try/cats").mkdir(parents=True)
     (tmp_path / "try/cats/params.yaml").touch()
     (tmp_path / "try/cats/source.txt").write_text(f"{tmp_path / 'cats'}\n")
     with pytest.raises(UserError, match="begun and keeps its parameters; leave --epochs out"):
-        trying.attempt(asked(source=Path("cats"), epochs=3))
+        trying.try_folder(asked(source=Path("cats"), epochs=3))
     with pytest.raises(UserError, match=r"is a trial of .*/cats; give this one another name with --name"):
-        trying.attempt(asked(source=Path("dogs"), name="cats"))
+        trying.try_folder(asked(source=Path("dogs"), name="cats"))
 
 
 def test_without_the_network_of_the_metrics_there_are_pictures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rtm.core.errors import UserError
-from rtm.metrics.memorisation import SURELY, copies
+from rtm.metrics.memorisation import SIGNIFICANCE, copies
 
 Array = NDArray[np.float32]
 RANDOM = np.random.default_rng(0)
@@ -26,7 +26,7 @@ def test_a_model_that_does_not_copy_is_not_accused(scale: float) -> None:
         shares.append(found["nearer_to_train"])
         chances.append(found["chance"])
         assert found["near_duplicates"] <= 0.01
-    assert min(chances) >= SURELY and held >= 54
+    assert min(chances) >= SIGNIFICANCE and held >= 54
     assert np.mean(shares) == pytest.approx(0.5, abs=0.16 if scale < 0.1 else 0.04)
 
 
@@ -36,7 +36,7 @@ def test_copies_are_found(copied: float) -> None:
     number = round(500 * copied)
     fake = np.concatenate([train[:number] + images(number, 0.05), fresh[number:]])
     found = copies(fake, train, held_out)
-    assert found["chance"] < SURELY and "copies, or images too near" in found["says"]
+    assert found["chance"] < SIGNIFICANCE and "copies, or images too near" in found["says"]
     assert found["nearer_to_train"] == pytest.approx(copied + (1 - copied) / 2, abs=0.06)
     assert found["near_duplicates"] == pytest.approx(copied, abs=0.02)
     assert copies(fake, train)["near_duplicates"] == found["near_duplicates"]
@@ -58,7 +58,7 @@ def test_equal_distances_do_not_count() -> None:
     train, held_out = images(200), images(200)
     held_out[0] = train[0]
     found = copies(np.concatenate([train[:1].repeat(30, axis=0), images(100)]), train, held_out)
-    assert found["ties"] >= 30 and found["chance"] >= SURELY
+    assert found["ties"] >= 30 and found["chance"] >= SIGNIFICANCE
 
 
 def test_what_shows_nothing_is_refused() -> None:
