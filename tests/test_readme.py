@@ -115,9 +115,10 @@ def test_the_differences_to_the_mlp_of_equal_depth_are_those_of_the_table() -> N
     assert f"An MLP as deep as RTM has FID {_spread(deep, 'fid', 1, 1)} " in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.parametrize("numbers", ["digits.csv", "digits_amd.csv"])
 @pytest.mark.parametrize("name", ["digits_mlp8", "digits_mlp16", "digits_rtm_h1", "digits_rtm"])
-def test_the_digits_are_those_of_the_demo(name: str) -> None:
-    with (ROOT / "docs/digits.csv").open() as file:
+def test_the_digits_are_those_of_the_demo(name: str, numbers: str) -> None:
+    with (ROOT / "docs" / numbers).open() as file:
         cells = {row["column"]: row for row in csv.DictReader(file) if row["row"] == name}
     found = {key: float(cells[key]["value"]) for key in cells} | {
         f"{key}_std": float(cells[key]["std"] or 0) for key in cells
