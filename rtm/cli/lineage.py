@@ -35,7 +35,7 @@ another scale begin with its folder (demo/reports/tab_digits.tex, demo/train/dig
 def lineage(words: Sequence[str], reason: str | None = None, cell: Sequence[str] | None = None) -> None:
     """Run the command in the words after `rtm lineage`."""
     if cell is not None:
-        tell_cell(words, *cell)
+        show_cell(words, *cell)
         return
     actions: dict[str, Callable[[list[Job]], None]] = {"why": why, "verify": verify, "run": run}
     first, *targets = words
@@ -53,7 +53,7 @@ def lineage(words: Sequence[str], reason: str | None = None, cell: Sequence[str]
         actions[first](_wanted(targets))
     else:
         for job in _wanted(words):
-            tell(job)
+            show(job)
 
 
 def why(jobs: list[Job]) -> None:
@@ -168,7 +168,7 @@ def _write_dvc(words: Sequence[str]) -> None:
     print(f"  git add -f {files} && git add dvc.yaml dvc.lock lineage")
 
 
-def tell(job: Job) -> None:
+def show(job: Job) -> None:
     ledger = Ledger()
     receipt = ledger.receipt(job)
     print(f"{job.id}: {ledger.state(job).value}")
@@ -187,7 +187,7 @@ def tell(job: Job) -> None:
         print(f"  {'from':<12} {name}")
 
 
-def tell_cell(words: Sequence[str], row: str, column: str) -> None:
+def show_cell(words: Sequence[str], row: str, column: str) -> None:
     """Print the chain of one number of a table."""
     from rtm.reports.tracing import trace
 

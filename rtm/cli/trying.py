@@ -22,7 +22,7 @@ from rtm.pipeline.graph import jobs
 from rtm.pipeline.runs import is_running
 from rtm.reports.status import statuses
 from rtm.trial import beginning, recipe
-from rtm.trial.telling import announce, conclude, remarks
+from rtm.trial.messages import announce, conclude, remarks
 
 REFRESH = 20  # seconds between two versions of the live page
 

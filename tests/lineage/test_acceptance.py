@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.small_jobs import edit, job, make, state
 
-from rtm.cli.lineage import accept, tell
+from rtm.cli.lineage import accept, show
 from rtm.core.errors import UserError
 from rtm.lineage import equivalence
 from rtm.lineage.receipts import Ledger, State
@@ -32,7 +32,7 @@ def test_accept_keeps_a_refactoring_and_nothing_else(package: Path, capsys: pyte
     assert "Nothing was stale" in capsys.readouterr().out
     with pytest.raises(UserError, match="lr has another value"):
         accept([job("train", lr=2)], "no")
-    tell(made)
+    show(made)
     assert "the same sum" in capsys.readouterr().out
     edit(package, "third", "return 1 + 1", "return 3")
     assert Ledger().why(made) == ["code of rtm.third:all changed"]

@@ -14,8 +14,8 @@ from rtm.lineage.recording import run_folder
 from rtm.pipeline.graph import jobs
 from rtm.trial import recipe
 from rtm.trial.images import Kept, Survey
+from rtm.trial.messages import announce, conclude, remarks
 from rtm.trial.recipe import Choice, Machine
-from rtm.trial.telling import announce, conclude, remarks
 
 CHOICE = Choice("cats", 100, 32, Machine(2, 0), 48)
 PICTURES = tuple(f"{number}.png" for number in range(100))
