@@ -203,7 +203,7 @@ def test_gc_keeps_what_a_branch_needs(repository: Repository) -> None:
         repository.change("experiments", mapper)
         repository.snakemake(WEIGHTS)
         assert repository.ran() == NOTHING
-    assert "would go" in repository.run("rtm", "store", "gc", "--force", TRAINED)
+    assert "would be removed" in repository.run("rtm", "store", "gc", "--force", TRAINED)
     assert TRAINED in repository.run("rtm", "store")
     repository.run("rtm", "store", "gc", "--yes", "--force", TRAINED)
     assert TRAINED not in repository.run("rtm", "store")
