@@ -65,10 +65,8 @@ def length(choice: Choice, sha256: str, minutes: float | None, epochs: int | Non
 def _fitting(choice: Choice, sha256: str, speed: Pace, budget: float) -> int:
     """The epochs of a training that takes about `budget` seconds. The time is not proportional to the steps, because
     the size of a pool has limits; so each look corrects the one before."""
-    wanted = float(choice.steps)
+    epochs = float(choice.epochs)
     for _ in range(LOOKS):
-        tried = provisional(replace(choice, epochs=epochs_for(wanted, choice)), sha256).experiments[
-            f"{choice.name}_rtm"
-        ]
-        wanted = max(FEWEST_STEPS, wanted * budget / speed.seconds(tried))
-    return epochs_for(wanted, choice)
+        tried = provisional(replace(choice, epochs=max(1, round(epochs))), sha256)
+        epochs *= budget / speed.seconds(tried.experiments[f"{choice.name}_rtm"])
+    return epochs_for(max(FEWEST_STEPS, epochs * choice.images / choice.batch), choice)

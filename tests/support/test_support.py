@@ -5,6 +5,7 @@ import subprocess
 from itertools import count
 
 import pytest
+from support import waiting
 from support.processes import none_left
 from support.waiting import wait_for
 
@@ -25,7 +26,8 @@ def test_a_process_that_ends_in_time_is_no_failure() -> None:
     assert process.wait() == 0
 
 
-def test_waiting_ends_with_the_condition_or_with_the_progress() -> None:
+def test_waiting_ends_with_the_condition_or_with_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "LOOK_EVERY", 0.1)
     number = count()
     assert wait_for(lambda: next(number) > 3, lambda: None, standstill=5)
     with pytest.raises(pytest.fail.Exception, match=r"Nothing has changed for 0 seconds:\nstep 7"):
