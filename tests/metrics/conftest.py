@@ -1,4 +1,4 @@
-"""What tests of several metrics begin with."""
+"""The common start of the tests of several metrics."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
-    """The digits of the demo, in the folder that is the current one."""
+    """The digits of the demo; their folder is the current one."""
     made = prepared(tmp_path)
     monkeypatch.chdir(tmp_path)
     return made

@@ -1,4 +1,4 @@
-"""Any images against any others: the numbers, their marks, and what is refused before anything is extracted."""
+"""Any images against any others: the numbers, their marks, and refusals before any features are extracted."""
 
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def test_another_number_is_measured_on_request_and_marked(demo: Demo) -> None:
 
 
 def test_images_that_are_the_same_are_noted(demo: Demo) -> None:
-    """They make the numbers look better than they are: the reference among the images, or images twice."""
+    """Reference images among the measured ones, and repeated images, make the numbers look better than they are."""
     assert compared(demo, "fakes.npy", "digits")["notes"] == []
     np.save("mixed.npy", np.concatenate([pixels(120, seed=1), demo[2][:30], pixels(5, seed=1)]))
     result = compared(demo, "mixed.npy", "digits", samples=155)

@@ -1,4 +1,4 @@
-"""DINOv2: equal to PyTorch's transformer layers; its positions to a slow transcription, its input to torchvision."""
+"""DINOv2 equals PyTorch's transformer layers, its positions a slow transcription, and its input torchvision's."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def tensors(grid: int = GRID) -> dict[str, Tensor]:
 
 
 def reference(state: dict[str, Tensor], images: Tensor) -> Tensor:
-    """The same from PyTorch's layers; LayerScale is a part of the matrix before it."""
+    """The features from PyTorch's own layers. LayerScale is multiplied into the matrix before it."""
     layers = []
     for block in range(DEPTH):
         own = {name.removeprefix(f"blocks.{block}."): x for name, x in state.items() if f"blocks.{block}." in name}
@@ -58,7 +58,7 @@ def reference(state: dict[str, Tensor], images: Tensor) -> Tensor:
                 **{f"norm{n}.{kind}": own[f"norm{n}.{kind}"] for n in (1, 2) for kind in ("weight", "bias")},
             }
         )
-        layers.append(layer.train())  # without PyTorch's fast path; there is no dropout
+        layers.append(layer.train())  # train() avoids PyTorch's fast path; there is no dropout
     patches = images.unfold(2, PATCH, PATCH).unfold(3, PATCH, PATCH).permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
     x = patches @ state["patch_embed.proj.weight"].flatten(1).T + state["patch_embed.proj.bias"]
     x = torch.cat([state["cls_token"].expand(len(images), -1, -1), x], 1) + state["pos_embed"]
@@ -97,7 +97,8 @@ def test_positions_are_resized_with_the_official_offset() -> None:
 
 
 def test_images_enter_as_in_dgm_eval(tmp_path: Path) -> None:
-    """torchvision's Resize of a Pillow image, ToTensor and Normalize; up from 32 px and down from 300 x 280."""
+    """The input equals torchvision's Resize of a Pillow image, ToTensor and Normalize: enlarged from 32 px, and
+    reduced from 300 x 280."""
     save_file(tensors(37), tmp_path / "dinov2.safetensors")
     extractor = DINOv2Extractor(tmp_path / "dinov2.safetensors")
     seen: list[Tensor] = []

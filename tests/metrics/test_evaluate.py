@@ -1,4 +1,4 @@
-"""The way from images to a protocol's numbers, and the references that are kept on it."""
+"""The way from images to a protocol's numbers, and the references that are kept in files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_without_classes_there_is_no_inception_score() -> None:
 
 
 class _Means(Extractor):
-    """Features are an image's means; counts the images."""
+    """Its features are the means of an image's channels. It counts the images."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

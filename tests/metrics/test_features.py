@@ -1,4 +1,4 @@
-"""Features: the same in any batch and from a map, under an identity that follows the weights."""
+"""Features are the same in any batch and from a memory map, and their identity depends on the weights."""
 
 from pathlib import Path
 

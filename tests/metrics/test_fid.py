@@ -73,7 +73,7 @@ def test_features_and_covariances_give_one_distance_at_every_shape(
 ) -> None:
     a, b = correlated(rng, n1, 48), 1.2 * correlated(rng, n2, 48)
     found = frechet_distance(a, b)
-    constant = [np.concatenate([x, np.ones((len(x), 1), np.float32)], axis=1) for x in (a, b)]  # no Cholesky
+    constant = [np.concatenate([x, np.ones((len(x), 1), np.float32)], axis=1) for x in (a, b)]  # Cholesky fails
     for few in (True, False):
         monkeypatch.setattr(fid, "_few", lambda *_, few=few: few)
         assert frechet_distance(a, b) == pytest.approx(found, rel=1e-12)
@@ -101,7 +101,7 @@ def test_a_constant_feature_changes_nothing(rng: np.random.Generator) -> None:
 
 
 def test_the_same_images_are_at_zero(rng: np.random.Generator) -> None:
-    for count in (30, 60, 100, 200, 300, 400):  # rounding takes some of them below
+    for count in (30, 60, 100, 200, 300, 400):  # without a limit, rounding makes some distances negative
         a = correlated(rng, count, 64)
         assert 0 <= frechet_distance(a, a) < 1e-7
 

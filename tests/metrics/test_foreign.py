@@ -1,4 +1,4 @@
-"""Images that others generated: measured like ours, shown as theirs, with a chain."""
+"""Images that others generated are measured like ours and shown as theirs, with a chain."""
 
 import shutil
 from pathlib import Path
@@ -34,7 +34,7 @@ NAME = "others_digits"
 
 @pytest.fixture(autouse=True)
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The demo with a row of somebody's digits, 1,797 pictures of noise."""
+    """The demo with a row for images that somebody else generated: 1,797 pictures of noise."""
     shutil.copytree(ROOT / "params", tmp_path / "params")
     monkeypatch.chdir(tmp_path)
     np.save("others.npy", np.random.default_rng(0).integers(0, 256, (1797, 8, 8, 3), np.uint8))
@@ -51,7 +51,7 @@ def change(section: str, value: Any) -> None:
 
 
 def measured(config: Config, layout: Layout) -> Job:
-    """Measure the images through their job, after those before it."""
+    """Run the job that measures the images, after the jobs that it needs."""
     job = jobs(config)[f"foreign/{NAME}/digits"]
     for before in job.upstream():
         with recorded(before):

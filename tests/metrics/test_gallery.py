@@ -1,4 +1,4 @@
-"""The gallery: real neighbours of real queries, and strips that begin and end where they should."""
+"""The gallery: the true neighbours of real queries, and strips with the right first and last images."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_queries_are_training_images_and_the_same_for_every_experiment_and_seed(
 
 @pytest.mark.parametrize("name", [IMLE, GAN])
 def test_a_strip_leads_from_a_sample_to_the_latent_of_the_next(tmp_path: Path, name: str) -> None:
-    """With the spatial noise and the label of the first."""
+    """All images of a strip have the spatial noise and the label of its first image."""
     chosen = smoke_workspace.experiment(name)
     network, shown = written(tmp_path, chosen)
     assert shown["slerp"].shape == (STRIPS, FRAMES, 8, 8, 3)
@@ -62,5 +62,5 @@ def test_a_strip_leads_from_a_sample_to_the_latent_of_the_next(tmp_path: Path, n
         other = latents(seed, index + 1, architecture.dim)
         ends = draw(network, architecture, seed, index), draw(network, architecture, seed, index, z=other)
         for frame, end in zip(shown["slerp"][strip, [0, -1]], ends, strict=True):
-            assert np.abs(frame.astype(int) - end[0].numpy().astype(int)).max() <= 1  # another batch size
+            assert np.abs(frame.astype(int) - end[0].numpy().astype(int)).max() <= 1  # the batch size differs
     assert np.abs(shown["slerp"][:, 0].astype(int) - shown["samples"][: 2 * STRIPS : 2]).max() <= 1

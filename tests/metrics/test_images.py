@@ -1,4 +1,4 @@
-"""Images of any origin: the same from every kind of file, and what is wrong is named."""
+"""Images of any origin are the same from every kind of file, and a message names each bad file."""
 
 import struct
 import zlib
@@ -80,11 +80,11 @@ def test_a_bad_image_is_named(tmp_path: Path) -> None:
     (folder / "text.png").write_text("no image at all")
     with pytest.raises(UserError, match=r"text\.png cannot be read as an image"):
         Chosen(load_images(folder), np.arange(4))
-    assert len(Chosen(load_images(folder), np.arange(3))) == 3  # only what is measured is looked at
+    assert len(Chosen(load_images(folder), np.arange(3))) == 3  # only the measured images are read
 
 
 def deep_png(pixels: Pixels) -> bytes:
-    """16 bits a channel, which Pillow reads but does not write."""
+    """A PNG with 16 bits a channel; Pillow reads such files but does not write them."""
     height, width, _ = pixels.shape
     rows = b"".join(b"\0" + (row.astype(">u2") * 257).tobytes() for row in pixels)
     header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
@@ -96,7 +96,7 @@ def deep_png(pixels: Pixels) -> bytes:
 
 
 def test_pixels_that_would_not_be_the_image_are_refused(tmp_path: Path) -> None:
-    """Pillow cuts 16 bits down to 8, gives the first picture of an animation, and leaves photographs on their side."""
+    """Pillow reduces 16 bits to 8, gives only the first picture of an animation, and does not turn photographs."""
     folder, one = write_folder(tmp_path / "folder", pixels(3)), Image.fromarray(pixels(1)[0])
     turned = one.getexif()
     turned[ExifTags.Base.Orientation] = 6

@@ -1,4 +1,4 @@
-"""Inception: equal to torch-fidelity's network and numbers, with real weights where they are, random ones else."""
+"""Inception equals torch-fidelity's network and numbers, with real weights if they are here, otherwise random ones."""
 
 import math
 import os
@@ -27,7 +27,7 @@ KNOWN_FEATURES, KNOWN_NORM = [0.2115362, 0.0, 0.0, 0.1133170, 0.0114864], 15.568
 
 
 def randomised(network: nn.Module) -> None:
-    """Weights that keep the size of the signal through all layers, and batch norms that do something."""
+    """Give it weights that keep the size of the signal through all layers, and batch norms that change the signal."""
     generator = torch.Generator().manual_seed(0)
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
@@ -42,7 +42,7 @@ def randomised(network: nn.Module) -> None:
 
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """Weights for torch-fidelity's Inception and the same for ours: the real ones where they are, random ones else."""
+    """The same weights for torch-fidelity's Inception and for ours: real ones if they are here, otherwise random."""
     folder = tmp_path_factory.mktemp("weights")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(theirs, "load_state_dict_from_url", lambda *_, **__: {})

@@ -1,4 +1,4 @@
-"""Inception's layers: what folds the batch norms changes no result. The whole network is held in test_inception.py."""
+"""Inception's layers: folding the batch norms changes no result. test_inception.py tests the whole network."""
 
 import pytest
 import torch

@@ -21,7 +21,7 @@ def test_inception_score_equals_torch_fidelity(rng: np.random.Generator, splits:
 
 def test_inception_score_of_known_cases() -> None:
     assert inception_score(np.zeros((50, 7)), 5) == pytest.approx((1, 0))
-    sure = 1000 * np.eye(4)[np.arange(400) % 4]  # confident, and every class equally often
+    sure = 1000 * np.eye(4)[np.arange(400) % 4]  # confident logits, and every class equally often
     assert inception_score(sure, 1) == pytest.approx((4, 0))
 
 

@@ -1,4 +1,4 @@
-"""Kept features: extracted once, found by content, and never trusted when damaged or of other code."""
+"""Kept features: extracted once, found by content, and not used if they are damaged or come from other code."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ Pixels = NDArray[np.uint8]
 
 
 class Counting(Extractor):
-    """Features are a fixed projection of the pixels; counts the images, and stops after some if it has to."""
+    """Its features are a fixed projection of the pixels. It counts the images and stops after `most` of them."""
 
     def __init__(self, digest: str = "one", factor: float = 1.0, most: int = 10**9) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ def pixels(count: int, seed: int = 0) -> Pixels:
 
 
 def taken(folder: Path, images: Pixels, extractor: Counting) -> int:
-    """How many images were extracted; what is returned equals a plain extraction."""
+    """The number of images that were extracted. The features that come back must equal a plain extraction."""
     kept = Kept(folder, extractor, 64, "cpu")
     before = extractor.count
     found = kept.features(images, len(images))
@@ -81,14 +81,14 @@ def test_features_of_other_code_are_extracted_again(tmp_path: Path) -> None:
 
 
 def rewritten(path: Path, content: bytes) -> None:
-    """Other content under the old name, of the old age."""
+    """Write other content under the same name and with the same times."""
     before = path.stat()
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def test_content_counts_not_names_or_times(tmp_path: Path) -> None:
-    """Neither another image nor other weights pass for what was there before."""
+    """Another image or other weights under the old name are noticed."""
     path, other, folder = tmp_path / "images" / "0.png", tmp_path / "other.png", tmp_path / "kept"
     path.parent.mkdir()
     for place, image in ((path, pixels(1)[0]), (other, pixels(1, seed=1)[0])):

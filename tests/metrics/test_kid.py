@@ -18,7 +18,7 @@ def features(count: int, seed: int, width: int = 40, moved: float = 0.0) -> Arra
 
 
 def transcribed(real: Array, fake: Array) -> float:
-    """Pair by pair."""
+    """KID computed pair by pair."""
 
     def kernel(x: Array, y: Array) -> float:
         return float((np.dot(x.astype(np.float64), y.astype(np.float64)) / len(x) + 1) ** 3)
@@ -35,7 +35,7 @@ def test_it_is_the_sum_over_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_equals_torch_fidelity_on_its_subsets() -> None:
-    """On each of the subsets that torch-fidelity draws, and so in their mean."""
+    """The two are equal on each subset that torch-fidelity draws, so their means are equal."""
     real, fake = features(300, 0), features(260, 1, moved=0.05)
     options = {"kid_subsets": 7, "kid_subset_size": 100, "rng_seed": 2020, "verbose": False}
     expected = kid_features_to_metric(torch.from_numpy(real), torch.from_numpy(fake), **options)

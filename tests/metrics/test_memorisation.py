@@ -1,4 +1,4 @@
-"""The copy test: real copies are found, and nothing else is called a copy."""
+"""The copy test finds real copies and calls nothing else a copy."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def images(count: int, scale: float = 1.0, width: int = 16) -> Array:
 
 @pytest.mark.parametrize("scale", [0.02, 0.5, 1.0, 3.0])
 def test_a_model_that_does_not_copy_is_not_accused(scale: float) -> None:
-    """However narrow or wide it is; at 0.02 nearly all its images have one neighbour."""
+    """This holds for any spread of its images; at 0.02 nearly all of them have the same neighbour."""
     shares, chances, held = [], [], 0
     for _ in range(60):
         found = copies(images(200, scale), images(200), images(200))

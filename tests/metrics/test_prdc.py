@@ -1,4 +1,4 @@
-"""Precision, recall, density and coverage: every decision equals that of float64 differences."""
+"""Precision, recall, density and coverage: every decision is the same as with float64 differences."""
 
 import contextlib
 import io
@@ -27,13 +27,14 @@ def squared(a: Array, b: Array) -> Array:
 
 @cache
 def references(case: Case) -> tuple[Array, ...]:
-    """The sets of a case, and all squared distances in float64 by differences: sorted within the sets, and across."""
+    """The two sets of a case, and all squared distances, from float64 differences: sorted within each set, and between
+    the sets."""
     real, fake = case(np.random.default_rng(0))
     return real, fake, np.sort(squared(real, real), axis=1), np.sort(squared(fake, fake), axis=1), squared(real, fake)
 
 
 def obvious(case: Case, k: int, strict: bool) -> dict[str, float]:
-    """The definition."""
+    """The metrics by their definition."""
     inside = np.less if strict else np.less_equal
     _, fake, among_real, among_fake, cross = references(case)
     real_radii, fake_radii = among_real[:, k], among_fake[:, k]
@@ -51,7 +52,7 @@ def gaussian(rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def lattice(rng: np.random.Generator) -> tuple[Array, Array]:
-    """Whole numbers: ties everywhere, and float64 is exact."""
+    """Whole numbers: there are many ties, and float64 is exact."""
     return rng.integers(0, 3, (500, 5)).astype(np.float32), rng.integers(0, 3, (600, 5)).astype(np.float32)
 
 
@@ -65,7 +66,7 @@ def constant(rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def tight_clusters(rng: np.random.Generator) -> tuple[Array, Array]:
-    """Spread 1e-3 of the distance between centres: float32 products alone get most decisions wrong."""
+    """The spread is 1e-3 of the distance between centres, so float32 products alone get most decisions wrong."""
     centres = rng.normal(size=(8, 256))
     first, second = (
         (centres[rng.integers(0, 8, 500)] + spread * rng.normal(size=(500, 256))).astype(np.float32)
@@ -75,7 +76,7 @@ def tight_clusters(rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def tighter_clusters(rng: np.random.Generator) -> tuple[Array, Array]:
-    """Spread 1e-8: beyond a float64 product about the common mean, too."""
+    """The spread is 1e-8: too small even for a float64 product about the common mean."""
     centres = rng.normal(size=(4, 64))
     first, second = (centres[rng.integers(0, 4, 400)] + 1e-8 * rng.normal(size=(400, 64)) for _ in range(2))
     return first, second
@@ -113,7 +114,7 @@ def test_every_decision_equals_float64(case: Case, strict: bool, edge: int, monk
 
 
 def test_float32_alone_would_be_wrong() -> None:
-    """So that the clusters above are a test of the float64 decisions."""
+    """This shows that the clusters above do test the float64 decisions."""
     real, fake = (torch.from_numpy(x) for x in tight_clusters(np.random.default_rng(0)))
     wrong, _ = calculate_precision_recall_full(fake, real, neighborhood=5)
     assert abs(wrong - prdc(real, fake, k=5, strict=False)["precision"]) > 0.05
@@ -129,9 +130,9 @@ def test_the_tiles_are_really_several(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(distances, "tile", counted)
     monkeypatch.setattr(distances, "EDGE", {"cpu": 128})
-    real, fake = gaussian(np.random.default_rng(0))  # 6 and 8 blocks
+    real, fake = gaussian(np.random.default_rng(0))  # 6 and 8 blocks of rows
     prdc(real, fake)
-    assert len(seen) == 6 * 7 // 2 + 8 * 9 // 2 + 6 * 8  # symmetric tiles once
+    assert len(seen) == 6 * 7 // 2 + 8 * 9 // 2 + 6 * 8  # a tile and its mirror image are computed once
 
 
 @pytest.mark.parametrize("case", [gaussian, lattice, one_dimension], ids=lambda case: case.__name__)
@@ -152,8 +153,8 @@ def test_agrees_with_torch_fidelity_in_its_convention() -> None:
 
 
 def test_the_surface_counts_only_when_not_strict() -> None:
-    real = np.array([[0.0], [1.0], [2.0], [3.0]])  # k = 1: all radii 1
-    fake = np.array([[4.0], [50.0], [60.0]])  # on the surface of one ball, and far away
+    real = np.array([[0.0], [1.0], [2.0], [3.0]])  # for k = 1 all radii are 1
+    fake = np.array([[4.0], [50.0], [60.0]])  # one on the surface of a ball, two far away
     assert prdc(real, fake, k=1, strict=True)["precision"] == 0
     assert prdc(real, fake, k=1, strict=False)["precision"] == pytest.approx(1 / 3)
 
@@ -212,7 +213,7 @@ def test_the_enclosures_hold_the_truth() -> None:
         assert (pairs.low <= truth).all() and (truth <= pairs.high).all()
         refined = distances.refine(a, b, pairs)
         truth = squared(arrays[0][i], arrays[1][j])[refined.rows, refined.cols - j.start]
-        slack = 1e-13 * truth  # of the truth itself
+        slack = 1e-13 * truth  # rounding of the truth itself
         assert (refined.low <= truth + slack).all() and (truth - slack <= refined.high).all()
         assert distances.exact(a, b, pairs).low == pytest.approx(squared(arrays[0][i], arrays[1][j]).ravel(), rel=1e-12)
 
@@ -222,7 +223,7 @@ def test_members_say_who_is_inside() -> None:
     members = membership(real, fake, k=1)
     assert members.balls.tolist() == [2, 1, 0]
     assert members.covered.tolist() == [True, True, True]
-    assert members.recalled.tolist() == [True, True, True]  # the balls of 0.5 and 5 reach 4.5 far
+    assert members.recalled.tolist() == [True, True, True]  # the balls around 0.5 and 5 have radius 4.5
 
 
 def test_smallest_ranks_each_row() -> None:

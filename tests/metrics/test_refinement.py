@@ -1,4 +1,4 @@
-"""What is said about a recursion is true of recursions that are known."""
+"""The numbers about a recursion are right for recursions with known answers."""
 
 import json
 import math
@@ -26,7 +26,7 @@ from rtm.models.registry import build_generator
 
 
 class Halves:
-    """A recursion whose distance to its fixed point 1 halves in every step, from 1 + z on."""
+    """A recursion that starts at 1 + z; its distance to the fixed point 1 halves in every step."""
 
     def trajectory(self, z: Tensor) -> Iterator[Tensor]:
         state = z[None]  # (tokens, batch, width)
@@ -35,7 +35,7 @@ class Halves:
             yield 1 + state
 
     def read(self, state: Tensor) -> Tensor:
-        return state[0] - 1  # so that w halves, too: each step changes it by all of what is left
+        return state[0] - 1  # w halves, too, so each change of w is as large as the new w
 
 
 def test_changes_of_a_recursion_that_halves() -> None:
@@ -54,14 +54,14 @@ def test_quantiles_are_over_the_latents() -> None:
 
 
 def test_agreement_by_hand() -> None:
-    """Features on a line with a step of 1, in any order; one of four classes flips and every image moves by 0.5."""
+    """The features are on a line. One of four classes flips, and every image moves by 0.5."""
     features = np.array([[0.0], [3.0], [6.0], [9.0]], np.float32)
     logits = np.eye(4, dtype=np.float32)
     other = logits.copy()
     other[2] = logits[0]
     agreed = agreement(FeatureSet(features, logits), FeatureSet(features + 0.5, other))
     assert agreed["flips"] == 0.25
-    assert 0.5 / 9 < agreed["feature_change"] < 0.5 / 3  # unrelated ones are 3 to 9 apart
+    assert 0.5 / 9 < agreed["feature_change"] < 0.5 / 3  # different images are 3 to 9 apart
     same = agreement(FeatureSet(features, logits), FeatureSet(features, logits))
     assert same == {"feature_change": 0.0, "flips": 0.0}
     assert "flips" not in agreement(FeatureSet(features, None), FeatureSet(features, None))
@@ -79,7 +79,7 @@ def test_rounding_errors_grow_with_the_recursion_and_vanishes_in_float64() -> No
     torch.manual_seed(0)
     mapper, z = RTM(512, 4, 128, 16, 1), torch.randn(8, 512)
     few, many = amplification(mapper, z, 1), amplification(mapper, z, 24)
-    assert 1 < few.median() < 20 and many.median() > 3 * few.median()  # untrained, it amplifies
+    assert 1 < few.median() < 20 and many.median() > 3 * few.median()  # an untrained mapper amplifies errors
     mixed = amplification(mapper, z, torch.tensor([1, 24] * 4))
     torch.testing.assert_close(mixed[::2], few[::2], rtol=0.5, atol=0)
     torch.testing.assert_close(mixed[1::2], many[1::2], rtol=0.5, atol=0)
@@ -87,7 +87,7 @@ def test_rounding_errors_grow_with_the_recursion_and_vanishes_in_float64() -> No
 
 
 def prepared(folder: Path, sweep: tuple[int | Halting, ...], name: str) -> tuple[Experiment, Layout]:
-    """A checkpoint of untrained weights, and its samples."""
+    """Write a checkpoint of untrained weights and its samples."""
     chosen = replace(smoke_workspace.experiment(name), sweep=sweep)
     layout = Layout(folder, folder)
     torch.manual_seed(1)
@@ -114,7 +114,7 @@ def test_halting_and_its_control_share_their_steps(tmp_path: Path, name: str) ->
 
 
 def test_twice_the_steps_of_one_variant_are_the_samples_of_another(tmp_path: Path) -> None:
-    """Bit for bit, so that features that were kept of the one serve the other."""
+    """They are equal bit for bit, so features that were kept for one variant also serve the other."""
     chosen, layout = prepared(tmp_path, (3, 6), "cifar10_imle_rtm")
     seen: list[np.ndarray] = []
 

@@ -1,4 +1,4 @@
-"""Resizing: equal to the functions that its kinds are named after."""
+"""Each kind of resizing equals the function that it is named after."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from torchvision.transforms.functional import normalize, pil_to_tensor, to_tenso
 
 from rtm.metrics.resize import KERNELS, imagenet_normalised, resized, resized_by_pillow
 
-MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]  # of ImageNet, as torchvision documents them
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]  # ImageNet's, from torchvision's documentation
 
 
 @pytest.mark.parametrize("size", [(32, 32), (512, 300), (299, 299), (64, 48)])

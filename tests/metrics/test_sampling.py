@@ -1,4 +1,4 @@
-"""Samples: images of the seed in any batch, whole whoever writes beside, from what the mapper really sees."""
+"""Samples do not depend on the batch, stay complete while another sampler writes, and use the mapper's real input."""
 
 import os
 from dataclasses import replace

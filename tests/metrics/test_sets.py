@@ -1,4 +1,4 @@
-"""Sets of images by name or by path, and what each is compared with."""
+"""Sets of images by name or by path, and the reference of each set."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_a_variant_is_named_behind_its_experiment(demo: Demo) -> None:
 
 
 def test_a_set_is_compared_with_what_it_was_trained_on(demo: Demo) -> None:
-    """And with the set that a protocol names instead; a path says nothing about its origin."""
+    """If the protocol names another set, that set is the reference. The training set of a path is unknown."""
     config, layout, _ = demo
     protocol = config.params.protocols["digits"]
     fakes = find_set(config, layout, "fakes.npy", 0)

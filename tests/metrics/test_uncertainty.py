@@ -35,16 +35,16 @@ def distances_of(real: NDArray[np.float32], sets: Iterator[NDArray[np.float32]])
 @pytest.mark.parametrize("like", [0.8, 0.95])
 @pytest.mark.parametrize(("width", "count"), [(64, 154), (24, 576)])
 def test_intervals_of_fid_kid_and_inception_score_are_right(width: int, count: int, like: float) -> None:
-    """With 2.4 and 24 images a dimension, and where real and generated images are nearly alike."""
+    """There are 2.4 or 24 images for each dimension, and real and generated images may be nearly equal."""
     random = np.random.default_rng(1)
     real = images(random, 800, width)
     seen = distances_of(real, (images(random, count, width, like) for _ in range(400)))
-    right(seen, ("fid", "is", "kid") if like < 0.9 else ("fid", "is"))  # KID of nearly equal sets is skew
+    right(seen, ("fid", "is", "kid") if like < 0.9 else ("fid", "is"))  # KID of nearly equal sets is skewed
 
 
 @pytest.mark.slow(seconds=3)
 def test_few_images_in_many_dimensions_have_an_interval_too() -> None:
-    """Of a rank below the dimensions, on either side; the widths are right within a third."""
+    """One covariance or both have a rank below the number of dimensions. The widths are right within a third."""
     random = np.random.default_rng(3)
     for count, reals in ((40, 500), (40, 30), (200, 30)):
         real = Statistics.of(images(random, reals, 64))
@@ -54,7 +54,7 @@ def test_few_images_in_many_dimensions_have_an_interval_too() -> None:
 
 
 def test_the_error_does_not_depend_on_the_path_to_it() -> None:
-    """Constant features make more dimensions than images: products of images instead of covariances."""
+    """With added constant features there are more dimensions than images, so products of images replace covariances."""
     random = np.random.default_rng(4)
     real, fake = (images(random, 150, 48, like) for like in (1.0, 0.8))
     padded = [Statistics.of(np.pad(each, ((0, 0), (0, 200)))) for each in (real, fake)]
@@ -63,7 +63,7 @@ def test_the_error_does_not_depend_on_the_path_to_it() -> None:
 
 
 def test_intervals_at_the_ends() -> None:
-    """All or none of the images, sets that are equal, and too few images for quarters."""
+    """Shares of all or none of the images, equal sets, and sets that are too small to be cut into quarters."""
     for share, bounds in ((0.0, (0, 0.05)), (1.0, (0.95, 1))):
         for interval in (of_share(share, 100), exact_share(share, 100)):
             assert bounds[0] <= interval[0] <= share <= interval[1] <= bounds[1] and interval[0] < interval[1]

@@ -1,4 +1,4 @@
-"""VGG16's features: those of torchvision's network at fc2, after Pillow's resize."""
+"""VGG16's features equal torchvision's network at fc2, after Pillow's resize."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from rtm.models import vgg16
 
 
 class _SmallVGG(nn.Module):
-    """VGG16's parts in small: convolutions, pooling, and seven layers of which the first four are used."""
+    """A small VGG16: convolutions, pooling, and seven layers, of which the first four are used."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def test_vgg16_is_read_at_fc2_after_pillows_resize(tmp_path: Path, monkeypatch: 
     with torch.no_grad():
         expected = network.classifier[:4](network.features(prepared).flatten(1))
     found = extract(images, VGG16Extractor(tmp_path / "vgg16.safetensors"), 2, "cpu")
-    assert found.logits is None and (expected < 0).any()  # before the ReLU
+    assert found.logits is None and (expected < 0).any()  # negative values: no ReLU follows
     np.testing.assert_allclose(found.features, expected.numpy(), atol=1e-5)
     few = {name: tensor for name, tensor in network.state_dict().items() if name.startswith("features.")}
     save_file(few, tmp_path / "few.safetensors")
