@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from rtm.config import Experiment
-from rtm.config.loading import Depth
+from rtm.config.parameters import Depth
 from rtm.core.devices import best_device
 from rtm.models.drawing import labels_of, latents, load_generator, noise_of
 from rtm.models.layers import parameters

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from rtm.config import Experiment
-from rtm.config.loading import Depth
+from rtm.config.parameters import Depth
 from rtm.core.devices import best_device
 from rtm.core.files import atomic_folder
 from rtm.core.progress import progress

@@ -1,12 +1,32 @@
-"""A copy of params/ that a test may spoil."""
+"""A copy of params/ that a test may change."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support import PARAMS
 
+from rtm.config import load
+from rtm.core.errors import UserError
+
 
 @pytest.fixture
 def params(tmp_path: Path) -> Path:
     return Path(shutil.copytree(PARAMS, tmp_path / "params"))
+
+
+@pytest.fixture
+def refusal(params: Path) -> Callable[[str, str, str], str]:
+    """The message after a text in a file of params/ is replaced."""
+
+    def replaced(file: str, text: str, replacement: str) -> str:
+        path = params / file
+        assert text in path.read_text()
+        path.write_text(path.read_text().replace(text, replacement, 1))
+        with pytest.raises(UserError) as error:
+            for scale in ("paper", "demo", "desk", "smoke"):
+                load(scale, params)
+        return str(error.value)
+
+    return replaced

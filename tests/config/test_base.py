@@ -1,4 +1,4 @@
-"""What every entry of params/ refuses, whatever it describes."""
+"""Mistakes that every kind of entry in params/ refuses."""
 
 from typing import Annotated, Any
 

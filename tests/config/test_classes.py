@@ -1,4 +1,4 @@
-"""Classes by name: found without running them; a class that does not fit is an error of one sentence."""
+"""Classes are found by name without running them; an unsuitable class gives an error of one sentence."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""GPUs of params/devices.yaml: no number can be one of another column."""
+"""GPUs of params/devices.yaml: a number in a wrong column fails here."""
 
 import pytest
 from support import PARAMS

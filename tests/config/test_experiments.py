@@ -1,4 +1,4 @@
-"""Datasets, recipes and protocols: what their entries say, and what follows from them."""
+"""The entries of datasets, recipes and protocols, and the values that follow from them."""
 
 import json
 from typing import Any

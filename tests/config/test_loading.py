@@ -1,6 +1,7 @@
 """Impossible parameters are refused; the message names the file, the key and the allowed values."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -8,10 +9,10 @@ import pytest
 from support import PARAMS
 
 from rtm.config import load, schema
-from rtm.config.experiments import DecoderConfig
 from rtm.core.errors import UserError
 
 SCALES = ["paper", "demo", "desk", "smoke"]
+Refusal = Callable[[str, str, str], str]
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -27,7 +28,7 @@ def test_every_scale_loads(scale: str) -> None:
         ("paper", "experiments", "digits_rtm", "digits_rtm is not at scale paper; add `--scale demo`."),
         ("demo", "tables", "tab_cifar10", "add `--scale paper` or `--scale smoke`."),
         ("paper", "figures", "fig_digits_samples", "add `--scale demo`."),
-        ("demo", "tables", "tab_digit", "named 'tab_digit'; choose one of tab_digits, "),  # few: all of them
+        ("demo", "tables", "tab_digit", "named 'tab_digit'; choose one of tab_digits, "),  # few: it lists all
     ],
 )
 def test_an_unknown_name_is_answered_with_what_helps(
@@ -49,8 +50,6 @@ def test_smoke_is_the_paper_made_small() -> None:
 MISTAKES = [  # file, text, replacement, parts of the message
     ("mappers.yaml", "H: 8, L: 2}", "H: 0, L: 2}", ["mappers.yaml: mappers.rtm_8_2.H", "greater than 0"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: '8', L: 2}", ["mappers.rtm_8_2.H", "valid integer", "'8'"]),
-    ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, tokens: 3}", ["rtm.mapper", "3 tokens x width 128", "1024"]),
-    ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, width: 100}", ["dim 1024", "width 100"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, Hs: 3}", ["mappers.rtm_8_2.Hs", "unknown key 'Hs'", "one of H, L"]),
     (
         "mappers.yaml",
@@ -69,21 +68,9 @@ MISTAKES = [  # file, text, replacement, parts of the message
     ("recipes.yaml", "refresh: 2, ", "refresh: 2, stagger: 3, ", ["imle.stagger", "boolean"]),
     ("mappers.yaml", "H: 8, L: 2}", "H: 8, L: 2, learnable_init: true}", ["learnable_init needs gradient_steps: 8"]),
     ("datasets.yaml", "kind: subset\n      of: cifar10", "kind: subset", ["cifar10_horse100", "kind subset needs of"]),
-    ("datasets.yaml", "      of: cifar10", "      of: cifar11", ["cifar10_horse100.of", "there is no 'cifar11'"]),
-    ("datasets.yaml", "label: 7\n", "label: 10\n", ["cifar10_horse100", "a label below its classes"]),
     ("recipes.yaml", "epochs: 6000", "epochs: 6000\n      steps: 3", ["exactly one of epochs and steps"]),
-    ("recipes.yaml", "decoder: cifar10", "decoder: fewshot", ["ends at 256 px", "32 px"]),
-    ("datasets.yaml", "resolution: 512", "resolution: 500", ["afhq_stylegan2_ada", "a power of two", "500 px"]),
-    (
-        "experiments.yaml",
-        "mapper: mlp8}",
-        "mapper: mlp9}",
-        ["experiments.yaml: experiments.cifar10_imle_mlp.mapper", "'mlp9'", "choose one of mlp8"],
-    ),
-    ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8, sweep: [3]}", ["only a recursive mapper"]),
     ("experiments.yaml", "cifar10_imle_rtm:", "cifar10_imle_mlp:", ["is written twice"]),
     ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8", ["not valid YAML"]),
-    ("scales.yaml", "tables: [tab_cifar10", "tables: [tab_cifar11", ["'tab_cifar11'", "tab_cifar10"]),
     ("experiments.yaml", "mapper: mlp8}", "mapper: mlp8, seeds: [0, 1, 0]}", ["mlp.seeds", "0 is listed more than"]),
     ("experiments.yaml", "sweep: [8, 16, 32, 64,", "sweep: [8, 8,", ["sweep", "8 is listed more than once"]),
     ("experiments.yaml", "{tolerance: 0.05, max: 64}", "{tolerance: 0.05}", ["sweep", "max"]),
@@ -93,29 +80,11 @@ MISTAKES = [  # file, text, replacement, parts of the message
         "{tolerance: 1.5, max: 64}",
         ["tolerance", "less than or equal"],
     ),
-    (
-        "recipes.yaml",
-        "imle: {pool: 10.0,",
-        "imle: {fixed_point: 1.0, pool: 10.0,",
-        ["fixed_point needs a recursive"],
-    ),
     ("recipes.yaml", "protocols: [paper]", "protocols: [paper, paper]", ["evaluation.protocols", "paper is listed"]),
     ("recipes.yaml", "protocols: [paper]", "protocols: []", ["evaluation.protocols", "at least 1 item"]),
     ("recipes.yaml", "lr: 2.0e-4", "lr: .inf", ["training.lr", "finite number"]),
     ("mappers.yaml", "lr_mul: 0.01", "lr_mul: .inf", ["lr_mul", "finite number"]),
-    ("recipes.yaml", "samples: 50000", "samples: 100", ["samples is 100, protocol paper asks for 50000"]),
-    ("recipes.yaml", "samples: 300}", "samples: 50000}", ["demo.digits_", "50000 samples", "of 300 images"]),
-    ("recipes.yaml", "[studiogan]", "[studiogan, papr]", ["protocol", "'papr'", "choose one of paper"]),
-    (
-        "recipes.yaml",
-        "conditional: true",
-        "conditional: true\n      select_protocol: x",
-        ["select_protocol", "'x'", "paper"],
-    ),
-    ("protocols.yaml", "k: 3", "k: 500000", ["protocol paper has k = 500000", "lower its k"]),
-    ("protocols.yaml", "splits: 10", "splits: 500000", ["protocol paper has 500000 splits"]),
     ("protocols.yaml", "default: 1797}", "digits: 1797}", ["protocols.digits", "needs a default"]),
-    ("protocols.yaml", "digits300: digits_rest", "digits300: digits_left", ["'digits_left'", "not a dataset"]),
     ("datasets.yaml", "resize: bilinear", "resize: bilinear\n      first: 3", ["digits and subset can have first"]),
     ("decoders.yaml", "{1: 1, 4: 3, 8: 6, 16: 6, 32: 6}", "{}", ["cifar10.blocks", "at least 1"]),
     ("mappers.yaml", "mappers:", "- mappers:", ["mappers.yaml: write names with their values"]),
@@ -150,15 +119,9 @@ MISTAKES = [  # file, text, replacement, parts of the message
 
 
 @pytest.mark.parametrize(("file", "text", "replacement", "message"), MISTAKES)
-def test_a_mistake_is_named(params: Path, file: str, text: str, replacement: str, message: list[str]) -> None:
-    path = params / file
-    assert text in path.read_text()
-    path.write_text(path.read_text().replace(text, replacement, 1))
-    with pytest.raises(UserError) as error:
-        for scale in SCALES:
-            load(scale, params)
-    for part in message:
-        assert part in str(error.value)
+def test_a_mistake_is_named(refusal: Refusal, file: str, text: str, replacement: str, message: list[str]) -> None:
+    found = refusal(file, text, replacement)
+    assert [part for part in message if part not in found] == []
 
 
 def test_an_unknown_scale_and_a_missing_folder_are_named(tmp_path: Path) -> None:
@@ -182,44 +145,3 @@ def test_a_file_of_another_encoding_and_a_missing_one_are_named(params: Path) ->
 def test_the_schema_on_disk_is_the_models(tmp_path: Path) -> None:
     """If this fails: rtm schema > params/schema.json"""
     assert json.loads((PARAMS / "schema.json").read_text()) == schema()
-
-
-def test_the_papers_schedules_are_as_published() -> None:
-    experiments = load("paper", PARAMS).experiments
-    assert experiments["cifar10_stylegan2_rtm"].steps() == 200_000
-    assert experiments["cifar10_stylegan2_ada_rtm"].steps() == 1_000_000
-    assert experiments["cifar10_imle_rtm"].variants[:5] == ("native", "H8", "H16", "H32", "H64")
-    hours = sum(e.recipe.resources.gpus * e.recipe.resources.hours for e in experiments.values())
-    assert 3_000 < hours < 4_000  # twice those of `rtm plan`; the paper's App. E reports about ten thousand
-
-
-@pytest.mark.parametrize(
-    ("name", "resolution", "block", "width", "stages", "blocks"),
-    [  # the paper's table of decoders (App. C)
-        ("cifar10", 32, "convnext", 768, 5, 22),
-        ("celebahq", 256, "convnext", 768, 8, 34),
-        ("fewshot", 256, "residual", 384, 8, 28),
-    ],
-)
-def test_the_decoders_are_the_papers(
-    name: str, resolution: int, block: str, width: int, stages: int, blocks: int
-) -> None:
-    decoder = load("paper", PARAMS).params.decoders[name]
-    assert isinstance(decoder, DecoderConfig)
-    assert (decoder.resolution, decoder.block, decoder.width) == (resolution, block, width)
-    assert (len(decoder.blocks), sum(decoder.blocks.values())) == (stages, blocks)
-
-
-def test_the_mappers_have_the_papers_numbers_of_parameters() -> None:
-    import torch
-
-    from rtm.models.layers import parameters
-    from rtm.models.registry import build_mapper
-
-    mappers = load("paper", PARAMS).params.mappers
-    expected = {"style_mlp2": 525_312, "style_mlp16": 4_202_496, "style_mlp32": 8_404_992, "rtm_16_1": 657_600}
-    with torch.device("meta"):
-        assert {
-            name: parameters(build_mapper({"kind": mappers[name].kind, **mappers[name].options()}, 512))
-            for name in expected
-        } == expected

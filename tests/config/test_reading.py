@@ -1,4 +1,4 @@
-"""YAML is read as names, texts and numbers, and a file that stands for too much is refused."""
+"""YAML gives names, texts and numbers; a file that expands to too many values is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def test_a_file_is_parsed_once_and_read_as_it_is_now(tmp_path: Path, monkeypatch
     path.write_text("once: {one: &same [1], other: *same}")
     first, second = (read_sections([path])[0] for _ in range(2))
     assert first == second == {"once": {"one": [1], "other": [1]}} and len(texts) == 1
-    first["once"]["one"].append(2)  # which is nobody else's
+    first["once"]["one"].append(2)  # this list is not shared
     assert first["once"]["other"] == [1, 2] and read_sections([path])[0] == second
     path.write_text("once: 2")
     assert read_sections([path])[0] == {"once": 2} and len(texts) == 2
@@ -30,7 +30,7 @@ def test_a_file_is_parsed_once_and_read_as_it_is_now(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("text", ["4e-3", "4E-3", "+4e-3", "0.4e-2", "4.e-3", ".4e-2", "40e-4"])
 def test_a_power_of_ten_is_a_number(params: Path, text: str) -> None:
-    """YAML 1.1 takes most of these for texts."""
+    """YAML 1.1 reads most of these as texts."""
     recipes = params / "recipes.yaml"
     recipes.write_text(recipes.read_text().replace("lr: 2.0e-4", f"lr: {text}", 1))
     assert load("paper", params).experiments["cifar10_imle_mlp"].recipe.training.lr == pytest.approx(0.004)

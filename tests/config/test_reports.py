@@ -1,4 +1,4 @@
-"""Tables and figures: what fills each cell, and entries that could fill none."""
+"""Tables and figures: the source of each cell, and entries that are refused because nothing can fill them."""
 
 import itertools
 import shutil
@@ -12,7 +12,7 @@ from rtm.config import load
 from rtm.config.reports import SHARES, Metric, Published, Table
 from rtm.core.errors import UserError
 
-PLACES = ("table", "group", "row", "column")  # each overrides those before it
+PLACES = ("table", "group", "row", "column")  # each overrides the places before it
 
 
 TWO_PROTOCOLS = {
@@ -82,7 +82,7 @@ def test_a_column_overrides_its_row_and_a_row_its_group_and_table(given: tuple[s
         ("fid", "native", "paper"),
         ("fid", "H8", "paper_H8"),
         ("time_ms", "H8", "latency_H8"),
-        ("mapper_parameters", "H8", "latency"),  # no depth changes them
+        ("mapper_parameters", "H8", "latency"),  # the same at every depth
     ],
 )
 def test_a_cell_is_read_from_the_section_of_its_measurement(metric: str, variant: str | None, section: str) -> None:

@@ -1,4 +1,4 @@
-"""A variant differs in what its name says, and in nothing else; it never shares a file with the recorded experiment."""
+"""A variant differs only in the values in its name, and never shares a file with the recorded experiment."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from rtm.pipeline.graph import jobs
 
 def test_only_what_is_named_differs() -> None:
     variant = Variant.of("digits_rtm", ["training.lr=1e-3", "mapper.H=4"])
-    assert variant.name == "digits_rtm+mapper.H=4+training.lr=0.001"  # in the order of the keys
+    assert variant.name == "digits_rtm+mapper.H=4+training.lr=0.001"  # sorted by key
     recorded, varied = load("demo", PARAMS).experiments["digits_rtm"], load("demo", PARAMS, variant)
     (changed,) = varied.experiments.values()
     training = recorded.recipe.training.model_copy(update={"lr": 0.001})

@@ -229,7 +229,7 @@ CONFIG = "rtm.config"
 DERIVED: dict[str, tuple[str, Any, Stage]] = {  # what config computes: a wrong value in its place, and who reads it
     "which number fills a cell": ("reports._section", lambda part: "latency", Stage.TABLE),
     "how many images a figure shows": ("reports.Figure.images", property(lambda self: 12345), Stage.FIGURE),
-    "at which H samples are drawn": ("loading.Depth.options", lambda self: {"H": 3}, Stage.SAMPLE),
+    "at which H samples are drawn": ("parameters.Depth.options", lambda self: {"H": 3}, Stage.SAMPLE),
     "how long a training is": ("experiments.Training.total_steps", lambda self, images: 3, Stage.TRAIN),
     "how many samples are measured": ("experiments.Protocol.required", lambda self, name: 63, Stage.EVALUATE),
 }
