@@ -1,4 +1,4 @@
-"""TF32 is switched in one place, by the recipe, for training and sampling alike; products of matrices never use it."""
+"""The recipe switches TF32 for training and for sampling; matrix products never use TF32."""
 
 from pathlib import Path
 

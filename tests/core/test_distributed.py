@@ -1,4 +1,4 @@
-"""Several processes compute what one would. Here they are threads, whose messages gloo really sends."""
+"""Several processes give the result of one process. Here threads replace processes; gloo really sends the messages."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Group = Callable[[int, Callable[[int], T]], list[T]]
 
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch) -> Group[T]:
-    """Calls a function in so many processes, which get their rank; the results by rank."""
+    """A function that runs another function in N processes with their rank. It returns the results by rank."""
     here = threading.local()
 
     def all_reduce(tensor: Tensor, op: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM) -> None:
@@ -52,7 +52,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group[T]:
 def test_shares_together_are_the_batch(group: Group[list[Tensor]], processes: int) -> None:
     batch = torch.arange(24).view(8, 3)
     for parts in group(processes, lambda _: distributed.gather(distributed.share(batch)[:, ::2])):
-        assert torch.equal(torch.cat(parts), batch[:, ::2])  # the columns between are no part of the message
+        assert torch.equal(torch.cat(parts), batch[:, ::2])  # the other columns are not sent
 
 
 def test_a_mean_is_over_the_processes_and_leaves_what_was_given(group: Group[tuple[float, float]]) -> None:
@@ -69,7 +69,7 @@ def test_every_process_knows_whether_any_has_the_flag(group: Group[bool], flags:
 
 
 def gradients(batch: Tensor, skip: bool = False) -> tuple[list[torch.nn.Module], list[Tensor]]:
-    """Of a small network after one process's part, before they are averaged."""
+    """A small network and its parameters, with the gradients of one process before averaging."""
     torch.manual_seed(0)
     first, second = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
     first.bias.requires_grad_(False)
@@ -93,7 +93,7 @@ def test_averaged_gradients_are_those_of_the_whole_batch(group: Group[list[Tenso
 
 
 def test_a_parameter_without_gradient_counts_as_zero(group: Group[Tensor]) -> None:
-    """One process did not use the second layer; half of what the other found is left."""
+    """One process did not use the second layer, so the average is half of the other process's gradient."""
     batch = torch.rand(4, 3, generator=torch.Generator().manual_seed(1))
     modules = {rank: gradients(batch, skip=rank == 0) for rank in range(2)}
     alone = gradients(batch)[1][1].grad
@@ -110,7 +110,7 @@ def test_a_parameter_without_gradient_counts_as_zero(group: Group[Tensor]) -> No
 
 
 def test_averaged_gradients_lie_in_memory_as_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fused optimiser reads both in memory order and would otherwise update the wrong weights."""
+    """A fused optimiser reads both in memory order. With another order it would update the wrong weights."""
     network = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     network(torch.rand(2, 3, 8, 8)).square().sum().backward()
     before = network.weight.grad.clone()

@@ -1,4 +1,4 @@
-"""What others say becomes part of a sentence: one line, in which nothing controls a terminal."""
+"""Foreign text in a message is on one line, without characters that control a terminal."""
 
 import pytest
 
@@ -11,8 +11,8 @@ from rtm.core.errors import fail, printable, reason_of
         ("plain \u732b \u00e9", "plain \u732b \u00e9"),
         ("two\nlines\r", r"two\nlines\r"),
         ("\x1b[2Jgone", r"\x1b[2Jgone"),
-        ("\u202egnp.exe", r"\u202egnp.exe"),  # would be read from right to left
-        ("\udcff.png", r"\udcff.png"),  # the name of a file that is no UTF-8
+        ("\u202egnp.exe", r"\u202egnp.exe"),  # a terminal would show it from right to left
+        ("\udcff.png", r"\udcff.png"),  # a file name that is not UTF-8
         (7, "7"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Files are whole or absent, and what cannot be read back is one sentence."""
+"""Files are complete or absent; an unreadable file gives an error of one sentence."""
 
 import errno
 import os
@@ -50,7 +50,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_no_two_writers_share_a_temporary_name(tmp_path: Path) -> None:
-    """Process numbers are the same on two nodes."""
+    """Processes on two nodes can have the same number."""
     with atomic(tmp_path / "x", "w") as one, atomic(tmp_path / "x", "w") as other:
         assert one.name != other.name
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
@@ -90,7 +90,7 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_a_killed_process_left_goes_after_a_day(tmp_path: Path) -> None:
-    """A younger one may be that of a process which writes now."""
+    """A younger folder may belong to a process that still writes."""
     for name, age in (
         (".x.host.1.tmp", LEFT_BEHIND + 60),
         (".x.host.2.tmp", 60.0),
@@ -121,7 +121,7 @@ def test_a_write_protected_link_gets_bytes_of_its_own(tmp_path: Path, monkeypatc
     cached.write_text("weights")
     cached.chmod(0o444)
     linked.hardlink_to(cached)
-    monkeypatch.setattr(os, "access", lambda path, mode: bool(Path(path).stat().st_mode & stat.S_IWUSR))  # root may all
+    monkeypatch.setattr(os, "access", lambda path, mode: bool(Path(path).stat().st_mode & stat.S_IWUSR))  # for root
     unprotect(linked)
     assert os.access(linked, os.W_OK) and not os.access(cached, os.W_OK)
     assert linked.read_text() == "weights" and linked.stat().st_mtime_ns == cached.stat().st_mtime_ns
@@ -162,7 +162,7 @@ def test_every_changed_byte_of_a_sealed_file_is_found(tmp_path: Path) -> None:
         (b"{", Any),
         (b"\xff", Any),
         (b"[1]", dict[str, int]),
-        (b'{"a": "1"}', dict[str, int]),  # a text is no number
+        (b'{"a": "1"}', dict[str, int]),  # a text is not a number
         (b'{"a": 1.5}', dict[str, int]),
         (b'{"a": "x\\u001b[2J"}', dict[str, int]),
     ],
@@ -229,7 +229,7 @@ def test_what_a_reader_raises_becomes_one_sentence(kind: type[Exception]) -> Non
 
 
 def test_a_broken_header_of_an_array_is_one_sentence(tmp_path: Path) -> None:
-    """numpy looks for words of Python 2 in it, with a reader whose errors are of no usual kind."""
+    """numpy's parser for headers of Python 2 raises an unusual kind of error."""
     header = b"{'descr': ('|u1',\n"
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     with pytest.raises(UserError, match=r"x\.npy is damaged"), reading(tmp_path / "x.npy", "get it again"):

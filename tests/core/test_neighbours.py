@@ -1,4 +1,4 @@
-"""Matching and neighbours against brute force in float64, with duplicates, near-ties, and nothing left."""
+"""Matching and neighbours against brute force in float64: duplicates, near-ties, and rounds without survivors."""
 
 import math
 
@@ -17,7 +17,7 @@ def distances(a: Tensor, b: Tensor) -> Tensor:
 
 
 def brute_force(data: Tensor, pool: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Rejected, index and distance from the whole n x m matrix."""
+    """Rejected samples, index and distance, from the full n x m matrix."""
     matrix = distances(data, pool)
     rejected = (matrix < epsilon).any(0)
     matrix[:, rejected] = math.inf
@@ -31,7 +31,7 @@ def stream(match: StreamingMatch, pool: Tensor, chunk: int) -> StreamingMatch:
 
 
 def features(seed: int, n: int, m: int, d: int = 24, noise: float = 0.1) -> tuple[Tensor, Tensor]:
-    """Unit vectors, with a fifth of the pool around the data."""
+    """Unit vectors; a fifth of the pool is near the data."""
     generator = torch.Generator().manual_seed(seed)
     data = F.normalize(torch.randn(n, d, generator=generator))
     pool = torch.randn(m, d, generator=generator)
@@ -43,7 +43,7 @@ def features(seed: int, n: int, m: int, d: int = 24, noise: float = 0.1) -> tupl
 @pytest.mark.parametrize("chunk", [1, 37, 256, 2000])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.6])
 def test_equals_brute_force(monkeypatch: pytest.MonkeyPatch, chunk: int, epsilon: float) -> None:
-    monkeypatch.setattr(neighbours, "TILE", {"cpu": 1})  # tiles of 256 columns, whatever the chunk
+    monkeypatch.setattr(neighbours, "TILE", {"cpu": 1})  # tiles of 256 columns for every chunk size
     data, pool = features(0, 150, 900)
     rejected, index, distance = brute_force(data, pool, epsilon)
     match = stream(StreamingMatch(data, epsilon), pool, chunk)
@@ -56,7 +56,7 @@ def test_equals_brute_force(monkeypatch: pytest.MonkeyPatch, chunk: int, epsilon
 
 
 def test_rejection_is_decided_in_float64_at_the_threshold() -> None:
-    """Far from the origin a float32 product is less exact than the gap between these samples and epsilon."""
+    """Far from the origin, the error of a float32 product is larger than the gap between these samples and epsilon."""
     direction = F.normalize(torch.ones(1, 64))
     data = torch.cat([torch.full((1, 64), 100.0), torch.full((5, 64), -100.0)])
     radii = 0.5 + torch.linspace(-1e-3, 1e-3, 41)[:, None]
@@ -69,7 +69,7 @@ def test_rejection_is_decided_in_float64_at_the_threshold() -> None:
     one_by_one = stream(StreamingMatch(data, 0.5), pool, 1)
     assert one_by_one.rejected == expected.sum()
     survivors = distances(data[:1], pool)[0].masked_fill(expected, math.inf)
-    assert one_by_one.result()[1][0] == survivors.min()  # across chunks float64 decides the match as well
+    assert one_by_one.result()[1][0] == survivors.min()  # between chunks, float64 decides the match too
 
 
 def test_epsilon_itself_is_not_nearer_than_epsilon() -> None:
@@ -140,10 +140,10 @@ def test_no_block_is_as_large_as_the_whole_matrix(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("spread", [1e-2, 1e-4, 1e-6])
 def test_a_pool_of_nearly_equal_samples_is_searched_to_the_last_bits(spread: float) -> None:
-    """As of a generator that has not learned yet: what the product cannot tell apart differs by less than its bound."""
+    """Such pools come from an untrained generator. The match is exact up to the rounding bound of the product."""
     generator = torch.Generator().manual_seed(12)
     data = F.normalize(torch.randn(120, 64, generator=generator))
-    data[:12] = F.normalize(data[:12] + 3)  # a tenth is rare: far from everything
+    data[:12] = F.normalize(data[:12] + 3)  # a tenth of the data is far from everything else
     pool = F.normalize(torch.ones(1, 64) + spread * torch.randn(800, 64, generator=generator))
     epsilon = float(distances(data, pool).amin(0).quantile(0.4))
     rejected, _, best = brute_force(data, pool, epsilon)

@@ -1,4 +1,4 @@
-"""Pixels become the values that networks see, and come back as they were."""
+"""Pixels are converted to network values and back without change."""
 
 import numpy as np
 import torch
@@ -20,6 +20,6 @@ def test_a_value_becomes_the_nearest_pixel_and_none_wraps_round() -> None:
 
 
 def test_the_pixels_that_are_given_stay() -> None:
-    """The arithmetic is in place; what it works on is a copy, even of float32."""
+    """The arithmetic is in place, but on a copy, even if the input is float32."""
     given = torch.tensor([0.0, 255.0])
     assert to_unit(given).tolist() == [-1, 1] and given.tolist() == [0, 255]

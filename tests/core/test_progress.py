@@ -12,7 +12,7 @@ from rtm.core.progress import progress, rough_time, track
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, which the test moves; lines go to a log."""
+    """The time, which the test sets. Progress is printed as for a log file."""
     now = [1000.0]
     monkeypatch.setattr("time.time", lambda: now[0])
     monkeypatch.delenv("RTM_PROGRESS", raising=False)
@@ -46,7 +46,7 @@ def test_the_log_of_a_long_job_is_short_and_tells_the_time_left(
 def test_what_was_done_before_does_not_shorten_the_time_left(
     clock: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A resumed job counts its earlier steps, which took no time now, until its second line."""
+    """A resumed job counts its earlier steps, which took no time now. Its second line gives the right time left."""
     with progress("train x", 1000) as report:
         for done in (500, 501, 502):
             clock[0] += 20

@@ -30,7 +30,7 @@ def test_philox_gives_the_published_answers(counter: list[int], key: tuple[int, 
 
 
 def test_one_draw_gives_what_several_would() -> None:
-    """The digest is of numbers drawn one seed after the other, as finished trainings used them."""
+    """The digest comes from numbers that were drawn seed by seed, as in finished trainings."""
     wanted = [(seed_of("map", size), size) for size in (1, 3, 16, 64, 1023, 4096)]
     index = torch.tensor([0, 1, 5, 2**32, 2**40 + 3])
     together = normals(wanted, index)
