@@ -1,4 +1,4 @@
-"""Where a toy dataset is prepared, and what it is made from."""
+"""The path of a toy dataset, and its source."""
 
 from pathlib import Path
 

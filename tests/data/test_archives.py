@@ -81,7 +81,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_zip_that_lies_about_sizes_is_damaged(tmp_path: Path) -> None:
-    """The directory says 10 bytes; what is inside inflates to a million."""
+    """The directory says 10 bytes; the content inflates to a million."""
     path = write_zip(tmp_path / "lies.zip", {"a.png": bytes(1_000_000)})
     content = path.read_bytes()
     path.write_bytes(content.replace(struct.pack("<I", 1_000_000), struct.pack("<I", 10)))
@@ -156,7 +156,7 @@ def test_a_damaged_header_is_not_the_end_of_a_tar(tmp_path: Path) -> None:
 
 
 def test_headers_cannot_ask_for_more_than_a_header_has(tmp_path: Path) -> None:
-    """An extended header of 2^40 bytes, one of less than none, and ten thousand in a row."""
+    """An extended header of 2^40 bytes, one of negative size, and ten thousand headers in a row."""
     for size in (1 << 40, -1024):
         header = info("pax", tarfile.XHDTYPE, size=size).tobuf(tarfile.GNU_FORMAT)
         (tmp_path / "x.tar").write_bytes(header + bytes(2048))

@@ -1,4 +1,4 @@
-"""A prepared dataset is what params/ and its own meta.json say, or what is wrong with it is named."""
+"""The check compares a prepared dataset with params/ and its meta.json, and names every difference."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Batches that were expected are the batches that are read; a damaged file is named."""
+"""Expected batches are read ahead once; a damaged file is named."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A file comes whole and right, or not at all, whatever the server does; what came well is kept."""
+"""A bad server never gives a wrong or incomplete file; correct parts and files are kept."""
 
 import errno
 import io
@@ -37,7 +37,7 @@ def part(folder: Path, content: bytes) -> Path:
     "habits",
     [
         ["honest"],
-        ["drops", "drops", "honest"],  # goes on from where it broke
+        ["drops", "drops", "honest"],  # continues where it broke
         ["500", "503", "honest"],
         ["mute", "honest"],
         ["deaf and dropping", "deaf"],  # starts again
@@ -45,7 +45,7 @@ def part(folder: Path, content: bytes) -> Path:
         ["drops", "other file", "honest"],  # the overlap differs
         ["drops", "shifts", "honest"],
         ["drops", "416", "honest"],
-        ["drops", "drops", "drops", "drops", "drops", "drops", "drops", "drops", "honest"],  # each brings something
+        ["drops", "drops", "drops", "drops", "drops", "drops", "drops", "drops", "honest"],  # each brings some bytes
     ],
     ids=", ".join,
 )
@@ -144,7 +144,7 @@ def test_more_than_is_expected_is_not_even_begun(tmp_path: Path) -> None:
 
 
 def test_no_hop_may_leave_encryption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """https -> http -> https: what went between could have been changed."""
+    """https -> http -> https: somebody could have changed the unencrypted answer."""
     hops = ["https://example.org/x", "http://example.org/y", "https://example.org/z"]
 
     asked = []

@@ -1,4 +1,4 @@
-"""What a dataset or network is made from: found here or elsewhere, checked, and asked of a person at last."""
+"""The sources of datasets and networks are found here or elsewhere and checked; the last way is to ask a person."""
 
 import subprocess
 import threading
@@ -55,7 +55,7 @@ def test_the_first_seen_checksum_counts_ever_after(images: Path, tmp_path: Path,
         seen = fetch_dataset("toy", dataset, images, downloads)
         before = digest(images)
         (downloads / "file.zip").unlink()
-        server.content = changed.read_bytes()  # the address has a new file
+        server.content = changed.read_bytes()  # the address now serves another file
         with pytest.raises(UserError, match=f"gave a file whose sha256 is {digest(changed)}, not {digest(three)}"):
             fetch_dataset("toy", dataset, images, downloads, seen=seen)
     (downloads / "file.zip").write_bytes(changed.read_bytes())
@@ -80,7 +80,7 @@ def test_a_published_checksum_is_insisted_on(images: Path, tmp_path: Path, three
 
 
 def test_a_cifar_archive_of_another_name_must_be_a_published_one(images: Path, tmp_path: Path) -> None:
-    """Its pickles are not even opened."""
+    """The pickles of another archive are not even opened."""
     source = write_tar(tmp_path / "mine.tgz", cifar_batches(noise(10, 3072), [0] * 10))
     with pytest.raises(UserError, match=r"mine\.tgz is not the original \(md5 is"):
         fetch_dataset("cifar10", small("cifar10", 10), images, tmp_path / "downloads", source)
@@ -113,7 +113,7 @@ def test_waiting_goes_on_by_itself(
     looks = 0
 
     def person(seconds: float) -> None:
-        """Copies the file in three pieces, while the other looks."""
+        """Copies the file in three pieces, while the fetch looks for it."""
         nonlocal looks
         looks += 1
         if looks <= 3:
@@ -144,7 +144,7 @@ def test_two_datasets_of_one_archive_download_it_once(tmp_path: Path) -> None:
 
 
 def test_how_data_is_got_leaves_trainings_fresh() -> None:
-    """What a fetch depends on is the preparation alone; a training reads, and prepares nothing."""
+    """A fetch depends only on the code that prepares data; a training depends only on the code that reads it."""
     got = {"rtm.data.download", "rtm.data.sources", "rtm.data.fetch", "rtm.data.check"}
     assert not got & set(present().reached(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
     reached = present().reached(("rtm.training.loop:Run", "rtm.methods.imle.method"))

@@ -1,4 +1,4 @@
-"""What a weights file lacks is said before it is needed."""
+"""Missing parts of a weights file are reported before they are needed."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_a_training_that_could_not_be_measured_does_not_start(
         next(each for each in config.experiments.values() if protocol in each.recipe.evaluation.protocols)
         for protocol in ("rs_imle", "paper")
     )
-    check_parts(config, layout, few)  # nothing is here yet: it may come before the metrics
+    check_parts(config, layout, few)  # no file is here yet; it may still come before the metrics need it
     (tmp_path / "weights").mkdir()
     save_file({"features.0.weight": torch.zeros(1)}, layout.weights("vgg16"))
     save_file({"Conv2d_1a_3x3.conv.weight": torch.zeros(1)}, layout.weights("inception"))

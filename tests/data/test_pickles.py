@@ -1,4 +1,4 @@
-"""A pickle gives numbers, texts and containers, and never runs anything; no array is other than its bytes."""
+"""A pickle gives only numbers, texts and containers, and never runs anything. An array is exactly its bytes."""
 
 import io
 import pickle
@@ -16,7 +16,7 @@ from rtm.data.pickles import load_arrays
 
 
 class Call:
-    """Pickled, it calls `function` when it is loaded, and gives the result a state."""
+    """Its pickle calls `function` when somebody loads it, and gives the result a state."""
 
     def __init__(self, function: Callable[..., Any], *arguments: object, state: object = None) -> None:
         self.reduced = (function, arguments, state) if state is not None else (function, arguments)
@@ -76,7 +76,7 @@ POINTER = struct.pack("<Q", 0x4141414141414141)
         array_with(1, (1,), np.dtype([("a", "u1")]), False, b"x"),
         array_with(1, (1,), np.dtype("M8[s]"), False, POINTER),
         array_with(1, (1,), np.dtype("S8"), False, POINTER),
-        array_with(1, (1 << 62,), U1, False, b"x"),  # a size that its bytes do not have
+        array_with(1, (1 << 62,), U1, False, b"x"),  # a larger size than the bytes give
         array_with(1, (1 << 40, 1 << 40), U1, False, b""),
         array_with(1, (-1,), U1, False, b"x"),
         array_with(1, (2.0,), U1, False, b"xx"),
@@ -105,7 +105,7 @@ def test_what_is_no_plain_array_is_refused(call: Call) -> None:
         b"cnumpy\ndtype\n(NU\x0c__defaults__(tdtb.",
         b"\x80\x02]q\x00h\x00\x85R.",  # calls a list
         b"(i__builtin__\nlist\n.",
-        b"P1\n.",  # asks for an object from elsewhere
+        b"P1\n.",  # asks for an object outside the pickle
         b"\x82\x01.",
         b"(" * 100_000 + b".",
         b".",
@@ -119,7 +119,7 @@ def test_a_strange_program_is_refused(content: bytes) -> None:
 
 
 def test_depth_ends_nothing() -> None:
-    """A list in a list, a hundred thousand times, is what it is."""
+    """A hundred thousand nested lists are read without an error."""
     found = load_arrays(io.BytesIO(b"]" * 100_000 + b"a" * 99_999 + b"."))
     for _ in range(99_999):
         (found,) = found

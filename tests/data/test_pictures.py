@@ -1,4 +1,4 @@
-"""Images of a foreign origin: four formats, whole, of a bounded size, and no program is started for them."""
+"""Foreign images: four formats, complete, of limited size. Reading them starts no program."""
 
 import io
 import subprocess
@@ -49,7 +49,7 @@ def test_other_formats_are_refused_under_any_name(kind: str) -> None:
 
 
 def test_no_flipped_bit_of_a_png_gives_other_pixels() -> None:
-    """Stripes compress so well that Pillow alone takes 178 of these."""
+    """Stripes compress so well that Pillow alone accepts 178 of these damaged files."""
     stripes = np.broadcast_to(np.arange(64, dtype=np.uint8)[:, None], (64, 64, 3))
     content = encoded(np.ascontiguousarray(stripes))
     for bit in range(8 * len(content)):

@@ -1,4 +1,4 @@
-"""A pin changes one value of params/ and nothing else, or nothing at all."""
+"""A pin changes exactly one value of params/, or nothing if it is refused."""
 
 import shutil
 from pathlib import Path

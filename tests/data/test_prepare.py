@@ -1,4 +1,4 @@
-"""Datasets come out complete and identical, or not at all."""
+"""A prepared dataset is complete and always identical; otherwise the preparation fails."""
 
 import hashlib
 import io
@@ -44,7 +44,7 @@ from rtm.data.prepare import prepare
 DIGITS = DATASETS["digits"]
 
 
-# what comes out
+# datasets that are made
 
 
 def test_parts_of_the_digits_are_those_that_they_say(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_cifar_is_the_same_from_both_sources(tmp_path: Path) -> None:
 
 
 def test_a_subset_is_taken_by_the_hash_of_the_pixels(tmp_path: Path) -> None:
-    """Whatever the order of the whole: its parts stay the same, share no image, and count equal images once."""
+    """In any order of the full dataset, its parts stay the same, share no image, and count equal images once."""
     pixels, labels = noise(20, 4, 4, 3), np.arange(20) % 2
     pixels[2] = pixels[0]
 
@@ -134,7 +134,7 @@ def test_a_wrong_test_split_leaves_everything_as_it_was(images: Path, tmp_path: 
 
 
 def test_cifar_10_is_the_published_one() -> None:
-    """Rebuilt as the official binary batches (a label and three planes an image), it has their md5s."""
+    """Rebuilt as the official binary batches (a label and three planes per image), it has their md5s."""
     path = needed(Path(os.environ.get("RTM_DATA", "data")) / "cifar10/images.npy", "cifar10", "REQUIRE_CIFAR10")
     training = (
         "5dd7e06a14cb22eb9f671a540d1b7c25",
@@ -169,7 +169,7 @@ def test_celebahq_of_1024_px_leaves_the_masks(images: Path, tmp_path: Path) -> N
     files = {f"CelebAMask-HQ/CelebA-HQ-img/{number}.jpg": flat(64, 9 * number, "JPEG") for number in (0, 1, 2, 10)}
     files["CelebAMask-HQ/CelebAMask-HQ-mask-anno/0/00000_hair.png"] = flat(32, 255)
     prepare("celebahq", small("celebahq", 4, 16), images, write_zip(tmp_path / "CelebAMask-HQ.zip", files))
-    assert first_pixels(images) == [0, 9, 90, 18]  # as texts: 0, 1, 10, 2
+    assert first_pixels(images) == [0, 9, 90, 18]  # sorted as texts: 0, 1, 10, 2
 
 
 def test_afhq_is_its_training_split(images: Path, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_the_same_input_gives_the_same_files(images: Path, tmp_path: Path, three
     assert one == two and set(one) == {"images.npy", "meta.json"}
 
 
-# what does not come out
+# sources that are refused
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_damaged_image_is_named(images: Path, tmp_path: Path, damaged: bytes) 
 
 
 def test_an_image_bomb_is_refused(images: Path, tmp_path: Path) -> None:
-    """A picture of some bytes whose header promises 400 million pixels."""
+    """A picture of a few bytes, whose header declares 400 million pixels."""
     content = flat(8, 0)
     header = b"IHDR" + struct.pack(">II", 20_000, 20_000) + content[24:29]
     bomb = content[:12] + header + struct.pack(">I", zlib.crc32(header)) + content[33:]

@@ -1,4 +1,4 @@
-"""The images of a step: every epoch sees each once, and processes share what one would read."""
+"""The images of a step: every epoch sees each image once, and several processes share the batch of one process."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ def test_every_epoch_sees_each_image_once(images: int, batch: int) -> None:
 
 
 class Expected(Images):
-    """Ten images that keep what was expected of them."""
+    """Ten images that record the expected batches."""
 
     def __init__(self) -> None:
         self.pixels = np.zeros((10, 1, 1, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""The first source that gives the right file serves; what the others answered is kept."""
+"""The first source with the right file is used; the answers of the others are kept."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ def test_sources_are_tried_in_order(tmp_path: Path) -> None:
 
 
 def test_every_source_is_asked_and_every_answer_kept(tmp_path: Path) -> None:
-    """Whatever the first ones answer, the good mirror is asked."""
+    """The good mirror is asked after any answers of the first ones."""
     habits = ["empty", "204", "404", "login", "to ftp://x/y", "other file"]
     with ExitStack() as stack:
         servers = [stack.enter_context(serving(CONTENT, habit)) for habit in [*habits, "honest"]]

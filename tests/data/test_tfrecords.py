@@ -1,4 +1,4 @@
-"""TFRecord files are read as they were written, and no damage stays unseen."""
+"""TFRecord files are read exactly, and every damage is found."""
 
 import pytest
 from support.archives import flat, masked_crc, noise, record, tfrecord
@@ -17,7 +17,7 @@ def test_tfrecords_are_read_and_damage_is_found() -> None:
 
 
 def test_the_check_of_a_record_is_crc32c() -> None:
-    """Its published check value is 0xE3069283 for the nine digits; TFRecord rotates it by 15 and adds a constant."""
+    """The published CRC-32C of the nine digits is 0xE3069283; TFRecord rotates it by 15 and adds a constant."""
     crc = 0xE3069283
     assert masked_crc(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
     for content in (b"123456789", noise(1000).tobytes()):
@@ -33,7 +33,7 @@ def test_every_flipped_byte_of_a_tfrecord_is_found() -> None:
 
 
 def test_a_record_of_an_attacker_is_refused() -> None:
-    """Right checksums over a number without an end, and over a shape that the data does not have."""
+    """The checksums are right, but a number has no end, or the data has another shape."""
     example = tfrecord(noise(1, 4, 5, 3))[12:-4]
     swollen = example.replace(b"\x04\x05\x03", b"\x04\x06\x03")
     for content in (b"\x0a" + b"\xff" * 100_000, swollen):

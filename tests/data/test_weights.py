@@ -1,4 +1,4 @@
-"""Frozen networks: only the file that was meant, and only its tensors."""
+"""Frozen networks: only the intended file is read, and only its tensors."""
 
 import io
 import os
@@ -157,7 +157,7 @@ def test_the_table_is_complete() -> None:
         first, *others = network.sources
         assert first.url.startswith("https://")
         hashed = Path(first.url).stem.rpartition("-")[2]
-        assert first.sha256.startswith(hashed) or network is NETWORKS["dinov2"]  # whose name carries no hash
+        assert first.sha256.startswith(hashed) or network is NETWORKS["dinov2"]  # its file name has no hash
         assert all(len(source.sha256) == 64 for source in network.sources)
         assert all("==" in source.package or source.url for source in others)
 
