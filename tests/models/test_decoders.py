@@ -1,4 +1,4 @@
-"""The decoders: the paper's table of Fig. 4, each block against an obvious version, noise and layouts."""
+"""The decoders: the paper's table in Fig. 4, each block against an obvious version, noise, and layouts."""
 
 import math
 from typing import Any

@@ -33,7 +33,7 @@ def test_it_knows_digits_that_it_has_not_seen(images: Images, tmp_path: Path) ->
 
 
 def test_it_learns_the_same_weights_every_time(images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step draws its batch by its number: what differs does so in the first ones already."""
+    """The step's number determines its batch. A difference would show in the first 100 steps."""
     monkeypatch.setattr(digits, "STEPS", 100)
     for name in ("first", "second"):
         train_digit_classifier(images, tmp_path / name)

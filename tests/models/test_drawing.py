@@ -1,4 +1,4 @@
-"""Drawing: what is random about an image is a function of its seed and number, and circles are walked evenly."""
+"""Drawing: the seed and number of an image determine all its random parts, and slerp moves evenly."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_labels_are_uniform() -> None:
 
 
 def test_slerp_turns_and_stretches_evenly() -> None:
-    """In the plane: from length 1 at 0 degrees to length 1 at 90, and between latents of other lengths."""
+    """In the plane it goes from 0 to 90 degrees at length 1; the latents have different lengths."""
     t = torch.linspace(0, 1, 5)
     circle = slerp(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]), t)
     angles = t * math.pi / 2

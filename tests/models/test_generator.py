@@ -1,4 +1,4 @@
-"""The generator of RS-IMLE: the decoder gets the noise that it asks for, and starts the same before every mapper."""
+"""The generator of RS-IMLE: the decoder gets the noise that it asks for, and starts the same with every mapper."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ def test_the_decoder_gets_the_noise_that_it_asks_for() -> None:
         return maps
 
     images = generator(z, noise=noise)
-    assert asked == [[(1,), (4,)]]  # all at once
+    assert asked == [[(1,), (4,)]]  # one request for all layers
     torch.testing.assert_close(images, decoder(generator.mapper(z), maps))
     torch.testing.assert_close(generator(z), decoder(generator.mapper(z)))
     assert not torch.allclose(images, generator(z))

@@ -1,4 +1,4 @@
-"""Layers of several networks: the start and the steps of a linear layer, norms, and full precision."""
+"""Layers of several networks: initial weights and steps of a linear layer, norms, and full precision."""
 
 import pytest
 import torch
@@ -7,7 +7,8 @@ from rtm.models.layers import Linear, full_precision, pixel_norm, relative_chang
 
 
 def test_equalised_learning_rate() -> None:
-    """The weights in effect start at 1 / sqrt(fan_in) whatever the multiplier; Adam moves them in proportion to it."""
+    """With any multiplier the effective weights start with deviation 1 / sqrt(fan_in). Adam's steps are proportional
+    to the multiplier."""
     moves = {}
     for multiplier in (1.0, 0.01):
         layer = Linear(400, 300, lr_mul=multiplier, equalised=True)
@@ -29,14 +30,14 @@ def test_weights_in_effect_stay_where_a_layer_is_equalised_later() -> None:
     before, stored = layer(x).detach(), layer.weight.detach().clone()
     layer.equalise(anew=False)
     torch.testing.assert_close(layer(x), before)
-    torch.testing.assert_close(layer.weight, 3 * stored)  # sqrt(fan_in) times
+    torch.testing.assert_close(layer.weight, 3 * stored)  # 3 = sqrt(fan_in)
     torch.testing.assert_close(layer(torch.zeros(1, 9)), torch.full((1, 4), 0.5))
 
 
 def test_a_cut_normal_has_the_asked_deviation_and_no_tails() -> None:
     drawn = truncated_normal_(torch.empty(200_000), 0.3, torch.Generator().manual_seed(0))
     assert drawn.std().item() == pytest.approx(0.3, rel=0.01)
-    assert drawn.abs().max().item() == pytest.approx(2 * 0.3 / 0.8796, rel=1e-3)  # two sigma before it is widened
+    assert drawn.abs().max().item() == pytest.approx(2 * 0.3 / 0.8796, rel=1e-3)  # the cut at two sigma, then widened
 
 
 def test_pixel_norm_gives_each_vector_a_mean_square_of_one() -> None:

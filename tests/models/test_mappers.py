@@ -31,7 +31,7 @@ def reference_swiglu(h: Tensor, weights: Weights, name: str) -> Tensor:
 
 
 def reference_attention(h: Tensor, weights: Weights, name: str, heads: int, rope: bool) -> Tensor:
-    """Head by head, with the rotation as a complex product."""
+    """Attention computed head by head, with the rotation as a complex product."""
     outputs = []
     tokens, size = h.shape[1], h.shape[2] // heads
     q, k, v = torch.chunk(h @ weights[f"{name}.qkv.weight"].T, 3, dim=-1)
@@ -48,7 +48,7 @@ def reference_attention(h: Tensor, weights: Weights, name: str, heads: int, rope
 
 
 def reference_block(mapper: RTM, a: Tensor, b: Tensor, weights: Weights, options: dict[str, Any]) -> Tensor:
-    """f of Fig. 3 on (batch, tokens, width), token mixing on the transposed tensor."""
+    """f of Fig. 3 on (batch, tokens, width); token mixing uses the transposed tensor."""
     h = a + b
     for i in range(options.get("layers", 1)):
         name = f"block.layers.{i}.mix_tokens"
@@ -62,7 +62,7 @@ def reference_block(mapper: RTM, a: Tensor, b: Tensor, weights: Weights, options
 
 
 def reference(mapper: RTM, z: Tensor, options: dict[str, Any], H: int | None = None, detach: bool = True) -> Tensor:
-    """Algorithm 1, line by line (after the PixelNorm of Fig. 3)."""
+    """Algorithm 1 line by line, after the PixelNorm of Fig. 3."""
     weights = dict(mapper.named_parameters())
     z = z / torch.sqrt((z**2).mean(1, keepdim=True) + 1e-8)
     Z_0 = (z @ weights["project.weight"].T + weights["project.bias"]).reshape(len(z), mapper.tokens, mapper.width)
@@ -100,12 +100,12 @@ def test_fast_equals_literal_algorithm(options: dict[str, Any]) -> None:
     w, expected = mapper(z), reference(mapper, z, options)
     torch.testing.assert_close(w, expected, rtol=0, atol=1e-10)
     torch.testing.assert_close(gradients(mapper, w), gradients(mapper, expected), rtol=0, atol=1e-10)
-    with torch.no_grad():  # where the products are done in place
+    with torch.no_grad():  # without gradients the products are in place
         torch.testing.assert_close(mapper(z), expected, rtol=0, atol=1e-10)
 
 
 def test_paper_configuration_equals_literal_algorithm() -> None:
-    """32 evaluations of an untrained f magnify a rounding error a hundredfold, so float32 is held against float64."""
+    """32 evaluations of an untrained f make a rounding error 100 times larger, so float64 checks float32."""
     torch.manual_seed(0)
     mapper = RTM(512, 4, 128, 16, 1)
     exact = copy.deepcopy(mapper).double()
@@ -213,7 +213,7 @@ def test_mappers_stay_in_full_precision_under_autocast() -> None:
         assert torch.equal(w, mapper(z))
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute")  # dynamo looks at every input's
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # dynamo reads it for every input
 @pytest.mark.slow(seconds=3)
 def test_compiled_block_equals_eager_and_a_copy_uses_its_own_weights() -> None:
     torch.manual_seed(0)
@@ -242,7 +242,7 @@ def test_mlp_mapper_of_rs_imle() -> None:
     for i in range(8):
         w = F.leaky_relu(w @ weights[f"layers.{i}.weight"].T + weights[f"layers.{i}.bias"], 0.2)
     torch.testing.assert_close(mapper(z), w)
-    bound = 1 / math.sqrt(16)  # nn.Linear's own initialisation
+    bound = 1 / math.sqrt(16)  # nn.Linear's initialisation
     assert all(0.9 * bound < weights[f"layers.{i}.weight"].abs().max() <= bound for i in range(1, 8))
     assert not any(weights[f"layers.{i}.bias"].any() for i in range(8))
     he = MLPMapper(256, 1, init="he").state_dict()["layers.0.weight"]
@@ -325,7 +325,7 @@ def halting(tokens: int = 4) -> tuple[RTM, Tensor, float]:
     mapper, z = RTM(32, tokens, 8, 5, 2).double(), torch.randn(40, 32).double()
     with torch.no_grad():
         for weight in mapper.block.parameters():
-            weight.mul_(0.6)  # calmer than at the start, as training makes it
+            weight.mul_(0.6)  # smaller changes than at the start, as after training
     states = [state.detach() for state in itertools.islice(mapper.trajectory(z), 12)]
     changes = [relative_change(a, b, (0, 2)) for a, b in itertools.pairwise(states)]
     return mapper, z, float(torch.stack(changes)[3:].median())
@@ -362,7 +362,7 @@ def test_steps_do_not_depend_on_the_rest_of_the_batch() -> None:
     alone = [mapper.settle(one[None], tolerance, 12) for one in z]
     assert [int(count) for _, count in alone] == steps.tolist()
     torch.testing.assert_close(torch.cat([one for one, _ in alone]), w, rtol=0, atol=1e-12)
-    for H in steps.unique():  # and each sample's w is that of its own H
+    for H in steps.unique():  # each sample's w comes from its own H
         torch.testing.assert_close(w[steps == H], mapper(z, H=int(H))[steps == H].detach(), rtol=0, atol=1e-12)
     torch.testing.assert_close(mapper(z, H=steps), w)
 
@@ -384,7 +384,7 @@ def test_nothing_is_left_to_do_when_all_have_halted(block: Any) -> None:
     mapper, z = RTM(16, 2, 8, 3, 1, block=block), torch.randn(5, 16)
     batches: list[int] = []
     mapper.block.register_forward_hook(lambda _, given, out: batches.append(out.shape[1]))
-    w, steps = mapper.settle(z, 3.0, 9)  # more than any step can change two vectors of one length
+    w, steps = mapper.settle(z, 3.0, 9)  # no step can change vectors of one length so much
     assert steps.tolist() == [1] * 5 and batches == [5, 5]
     torch.testing.assert_close(w, mapper(z, H=1).detach())
 

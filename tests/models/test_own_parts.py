@@ -66,7 +66,7 @@ DATASET |= {"classes": 2, "licence": "none", "citation": "none"}
 
 
 def config(folder: Path) -> Config:
-    """A recipe with three classes of one's own. The smoke scale replaces datasets and spaces, so it is not used."""
+    """A recipe with three own classes. The smoke scale is not used, because it replaces datasets and spaces."""
     recipes = load("smoke", PARAMS).params.model_dump(mode="json")["recipes"]
     own = {**recipes["fewshot_imle"], "decoder": "flat", "dataset": "squares"}
     own["evaluation"] |= {"samples": 5000, "batch": 1000}

@@ -33,7 +33,7 @@ class ResidualMLP(nn.Module):
 KIND = "own_mappers:ResidualMLP"
 EXPERIMENTS = {
     "own_imle": {"recipe": "fewshot_imle", "dataset": "shells", "mapper": "residual"},
-    "own_stylegan2": {"recipe": "cifar10_stylegan2", "mapper": "residual"},  # with labels: in_dim is 2 * dim
+    "own_stylegan2": {"recipe": "cifar10_stylegan2", "mapper": "residual"},  # it has labels, so in_dim is 2 * dim
 }
 
 

@@ -1,4 +1,4 @@
-"""VGG16 from a file: frozen, with the weights of the file, and without a classifier where the file has none."""
+"""VGG16 from a file: frozen, with the weights of the file, and without a classifier if the file has none."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The discriminator: statistics of groups against a loop, and the linear path of resnet."""
+"""The discriminator: statistics of groups against a loop, and the linear path of the resnet architecture."""
 
 import math
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""The generator of StyleGAN2: each fast or clever form against a slow and obvious one, on tiny networks."""
+"""The generator of StyleGAN2, with tiny networks: each fast or clever form equals a slow and obvious one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -60,7 +60,7 @@ def test_generator_and_discriminator_take_any_mapper_and_labels(classes: int, re
     names, weights = zip(*generator.named_parameters(), strict=True)
     gradients = torch.autograd.grad(generator_loss(logits), weights, allow_unused=True)
     idle = [name for name, gradient in zip(names, gradients, strict=True) if gradient is None]
-    assert all("noise_strength" in name for name in idle)  # everything else learns
+    assert all("noise_strength" in name for name in idle)  # all other parameters learn
     if recursive:
         assert not torch.equal(images, generator(z, labels))
     if labels is not None:
@@ -78,7 +78,7 @@ def test_generator_and_discriminator_take_any_mapper_and_labels(classes: int, re
 def test_mixing_changes_the_style_from_the_crossover_on() -> None:
     generator = small_generator()
     z, other = torch.randn(2, 3, DIM).unbind()
-    crossover = torch.tensor([0, 2, 4])  # all of it, half of it, nothing of it is the other's
+    crossover = torch.tensor([0, 2, 4])  # `other` gives all, half or none of the styles
     w, w2 = generator.mapping.map(z), generator.mapping.map(other)
     ws = generator.mapping.styles(w, (w2, crossover))
     for sample in range(3):
@@ -95,7 +95,7 @@ def test_truncation_and_the_running_mean() -> None:
     generator = small_generator()
     z, w = torch.randn(4, DIM), torch.randn(10, DIM)
     generator(z)
-    assert not generator.mapping.w_avg.any()  # moved by `track` alone
+    assert not generator.mapping.w_avg.any()  # only `track` moves it
     generator.mapping.track(w)
     torch.testing.assert_close(generator.mapping.w_avg, 0.002 * w.mean(0))
     for _ in range(5000):
@@ -116,7 +116,7 @@ def test_each_layer_asks_for_its_own_noise() -> None:
 
     z = torch.randn(2, DIM)
     noisy = generator(z, noise=noise)
-    assert asked == [[(4, 0), (8, 0), (8, 1)]]  # all at once
+    assert asked == [[(4, 0), (8, 0), (8, 1)]]  # one request for all layers
     assert not torch.allclose(noisy, generator(z))
     fresh = Synthesis(DIM, 8, 32, 4)  # untrained: the strength of the noise starts at zero
     ws = torch.randn(2, 4, DIM)
@@ -124,7 +124,7 @@ def test_each_layer_asks_for_its_own_noise() -> None:
 
 
 def test_image_layers_share_their_style_with_the_next_stage() -> None:
-    """ws are used in order 0 | 1, 2, 3 with overlaps: the gradient of one stage's output shows which."""
+    """Stages use ws in the order 0 | 1, 2, 3, with overlaps. The gradient of a stage's output shows which ones."""
     synthesis = Synthesis(DIM, 8, 32, 4)
     ws = torch.randn(1, 4, DIM, requires_grad=True)
     x, image = synthesis.stages[0](synthesis.constant[None], None, list(ws.unbind(1))[:2], [None])
@@ -136,7 +136,7 @@ def test_image_layers_share_their_style_with_the_next_stage() -> None:
 
 
 def test_autocast_reduces_only_the_high_resolutions() -> None:
-    """In bfloat16 the features of the four highest resolutions; in float32 styles, statistics, images, logits."""
+    """The features of the four highest resolutions are bfloat16; styles, statistics, images and logits are float32."""
     generator = small_generator(resolution=64)
     discriminator = Discriminator(64, channel_base=64, channel_max=4, mbstd_group=2)
     kinds: dict[str, torch.dtype] = {}

@@ -38,7 +38,7 @@ def test_upfirdn_is_a_direct_convolution(up: int, down: int, pad: tuple[int, int
 
 
 def centre(image: Tensor) -> tuple[float, float]:
-    """Centre of mass, in pixels from the corner of the image."""
+    """The centre of mass, in pixels from the corner of the image."""
     rows, columns = (torch.arange(n) + 0.5 for n in image.shape)
     mass = image.sum()
     return float((image.sum(1) * rows).sum() / mass), float((image.sum(0) * columns).sum() / mass)

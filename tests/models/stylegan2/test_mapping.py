@@ -1,4 +1,4 @@
-"""The mapping, also in a StyleGAN-like generator of somebody else: labels, truncation, the running mean of w."""
+"""The mapping, also in another project's StyleGAN-like generator: labels, truncation, the running mean of w."""
 
 import copy
 import math
@@ -18,7 +18,7 @@ from rtm.models.stylegan2.mapping import StyleMapping
 
 
 class ForeignMapping(nn.Module):
-    """What a StyleGAN generator expects of its mapping network."""
+    """A mapping network with the interface that a StyleGAN generator expects."""
 
     def __init__(self, z_dim: int, num_ws: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class ForeignMapping(nn.Module):
 
 
 class ForeignGenerator(nn.Module):
-    """A StyleGAN-like generator of somebody else: only its `mapping` is ours to replace."""
+    """A StyleGAN-like generator of another project: we can replace only its `mapping`."""
 
     def __init__(self, z_dim: int = 16, num_ws: int = 3) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def test_mapper_in_a_foreign_generator(build: Any) -> None:
     mapping.train()
     ws = mapping(z, skip_w_avg_update=True)
     assert torch.equal(mapping.w_avg, mean)
-    ws[:, 1:] = ws[:, :1] + 1  # as StyleGAN's own training mixes styles
+    ws[:, 1:] = ws[:, :1] + 1  # StyleGAN's own training mixes styles in place like this
     assert torch.equal(ws[:, 0], w)
 
 
@@ -88,7 +88,7 @@ def test_conditional_mapping_counts_and_uses_the_label() -> None:
 
 
 def test_labels_are_never_ignored() -> None:
-    """A conditional generator passes labels to its mapping, also to one that was built without classes."""
+    """A conditional generator also passes labels to a mapping that was built without classes."""
     mapping, z = StyleMapping(RTM(16, 2, 8, 4, 1), 3), torch.randn(2, 16)
     assert torch.equal(mapping(z, torch.zeros(2, 0)), mapping(z))  # an unconditional StyleGAN2 passes no columns
     with pytest.raises(UserError, match="would ignore its labels; build it with c_dim, the number of classes"):
@@ -96,7 +96,8 @@ def test_labels_are_never_ignored() -> None:
 
 
 class NvlabsGenerator(nn.Module):
-    """The calls of stylegan2-ada-pytorch and stylegan3: mapping(z, c, ...) with one-hot rows, also of no columns."""
+    """It calls mapping(z, c, ...) like stylegan2-ada-pytorch and stylegan3: with one-hot rows, which may have no
+    columns."""
 
     def __init__(self, z_dim: int, c_dim: int, w_dim: int, num_ws: int) -> None:
         super().__init__()
@@ -110,7 +111,7 @@ class NvlabsGenerator(nn.Module):
 
 
 def trained(generator: nn.Module, mapping: nn.Module, synthesis: nn.Module, labels: Tensor, z_dim: int) -> None:
-    """A step as those trainings do it: Adam at one rate, styles mixed in place."""
+    """A step like in the training of those projects: Adam with one rate, and styles mixed in place."""
     optimiser = torch.optim.Adam(generator.parameters(), lr=0.002, betas=(0.0, 0.99))
     z = torch.randn(len(labels), z_dim)
     ws = mapping(z, labels)
@@ -125,7 +126,7 @@ def spread(images: Tensor) -> float:
 
 @pytest.mark.parametrize("c_dim", [0, 10])
 def test_recipe_for_nvlabs(c_dim: int) -> None:
-    """docs/foreign.md: the mapping is assigned after the generator is built, before its copy and its optimiser."""
+    """docs/foreign.md: assign the mapping after the generator is built, and before its copy and its optimiser."""
     torch.manual_seed(0)
     G = NvlabsGenerator(z_dim=24, c_dim=c_dim, w_dim=16, num_ws=3)
     G.mapping = StyleMapping.rtm(G.z_dim, G.c_dim, G.w_dim, G.mapping.num_ws, width=8, H=4)  # type: ignore[arg-type]
@@ -133,23 +134,23 @@ def test_recipe_for_nvlabs(c_dim: int) -> None:
     one_hot = torch.eye(10)[:, :c_dim]
     z = torch.randn(1, 24).expand(10, 24)
     images = G_ema(z, one_hot)
-    assert (spread(images) > 0.01) == bool(c_dim)  # ten labels of one z
+    assert (spread(images) > 0.01) == bool(c_dim)  # one z with ten labels
     before = G.mapping(z, one_hot)[:, 0].detach()
     trained(G, G.mapping, G.synthesis, one_hot, 24)
     after = G.mapping(z, one_hot)[:, 0].detach()
     moved = relative_change(before, after, 1).max()
-    assert 0 < moved < 0.05  # at the rate of the other layers it would be a third
+    assert 0 < moved < 0.05  # with the other layers' rate it would be about 1 / 3
     torch.testing.assert_close(G_ema(z, one_hot, truncation_psi=0), G_ema(z[:1], one_hot[:1], 0).expand(10, 3, 4, 4))
 
 
 def test_recipe_for_studiogan() -> None:
-    """It keeps Gen.mapping when it builds, and passes one-hot integers whatever the generator is conditioned on."""
+    """It keeps a reference to Gen.mapping, and always passes one-hot integers, also without conditioning."""
     torch.manual_seed(0)
     labels = F.one_hot(torch.arange(10), 10)
     for conditional in (True, False):
         Gen = NvlabsGenerator(z_dim=16, c_dim=10 if conditional else 0, w_dim=16, num_ws=3)
         Gen.mapping = StyleMapping.rtm(16, Gen.c_dim, 16, 3, ignore_labels=not conditional, width=8, H=4)
-        Gen_mapping, Gen_synthesis = Gen.mapping, Gen.synthesis  # what it trains from here on
+        Gen_mapping, Gen_synthesis = Gen.mapping, Gen.synthesis  # it trains these references
         z = torch.randn(1, 16).expand(10, 16)
         assert (spread(Gen_mapping(z, labels, truncation_psi=1)) > 0.01) == conditional
         trained(Gen, Gen_mapping, Gen_synthesis, labels, 16)
@@ -157,7 +158,7 @@ def test_recipe_for_studiogan() -> None:
 
 
 def test_recipe_for_rs_imle() -> None:
-    """Its decoder takes the first of what the mapping network returns."""
+    """Its decoder takes the first value that the mapping network returns."""
 
     class Returned(nn.Module):
         def __init__(self, mapper: nn.Module) -> None:
