@@ -1,4 +1,4 @@
-"""A step never waits for the device. What it sends from pageable memory is seen on a pretended GPU only."""
+"""A step never waits for the device. Only a pretended GPU shows copies from pageable memory."""
 
 from pathlib import Path
 
@@ -16,15 +16,15 @@ WAITS = {"_local_scalar_dense", "item", "nonzero", "is_nonzero", "masked_select"
 
 @pytest.mark.parametrize("name", ["cifar10_imle_rtm", "celebahq_imle_mlp", "afhq_stylegan2_ada_rtm"])
 def test_a_step_asks_the_device_for_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of RS-IMLE a step that begins no epoch, of StyleGAN2-ADA one that does not adapt p but augments, with path
-    lengths and R1."""
+    """The RS-IMLE step does not begin an epoch. The StyleGAN2-ADA step augments, computes path lengths and R1, and does
+    not adapt p."""
     method = build_method(smoke_workspace.setting(tmp_path, smoke_workspace.experiment(name, batch=8)))
     method.step(0)
     if "stylegan2" in name:
         method.load_extra({**method.extra(), "p": 0.5})
-        monkeypatch.setattr(Augment, "warp", lambda self, images, places: images)  # asks for a number of the host
+        monkeypatch.setattr(Augment, "warp", lambda self, images, places: images)  # it needs a number on the host
         plain = lambda labels, n: (labels[:, None] == torch.arange(n)).long()  # noqa: E731
-        monkeypatch.setattr(F, "one_hot", plain)  # torch's looks at the labels on a CPU, and not on a GPU
+        monkeypatch.setattr(F, "one_hot", plain)  # torch's version reads the labels on a CPU, but not on a GPU
     with Operations() as step:
         method.step(4)
     assert step.count > 100 and not WAITS & set(step.names)

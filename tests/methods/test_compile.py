@@ -1,4 +1,4 @@
-"""Compiled training is eager training: same losses, no graph break, nothing compiled anew after the first round."""
+"""Compiled training equals eager training: same losses, no graph break, no new compilation after the first round."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +16,13 @@ from rtm.methods.registry import build_method
 from rtm.models.mappers import MLPMapper
 from rtm.models.stylegan2.generator import StyleGenerator, Synthesis
 
-GRAPHS = "aot_eager_decomp_partition"  # all that the compiler does but write kernels: a third of its time
+GRAPHS = "aot_eager_decomp_partition"  # the compiler without writing kernels: a third of its time
 
 pytestmark = [
     pytest.mark.slow(seconds=35),
-    pytest.mark.filterwarnings("ignore:The .grad attribute"),  # the compiler looks at it itself
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torch, which imports inductor
-    pytest.mark.filterwarnings("ignore:CUTLASS backend is not supported"),  # from C++ as here; for GPUs alone
+    pytest.mark.filterwarnings("ignore:The .grad attribute"),  # the compiler itself reads it
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's, when it imports inductor
+    pytest.mark.filterwarnings("ignore:CUTLASS backend is not supported"),  # only for GPUs; the C++ wrapper warns
 ]
 
 
@@ -36,8 +36,8 @@ def losses(method: Method, steps: range) -> list[float]:
 
 
 def match_alike(eager: Method, compiled: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a round of the compiled generator finds must be as near as what the eager one found. It then trains on the
-    eager one's pairs: an untrained generator's samples are so alike that rounding decides which is nearest."""
+    """A round of the compiled generator must find matches at the same distances as the eager one. Then it trains on the
+    eager generator's pairs, because untrained samples are so similar that rounding decides which is nearest."""
     if isinstance(eager, ImleMethod) and isinstance(compiled, ImleMethod):
         found: list[Round] = []
         search, again = eager.matching.round, compiled.matching.round
@@ -57,11 +57,12 @@ def match_alike(eager: Method, compiled: Method, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(autouse=True, scope="module")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Processes that compile into one folder at the same time may read each other's unfinished files. One C++ file for
-    all kernels of a graph, none in vectors nor made fast: g++ takes as long for a file's headers as for a kernel."""
+    """Processes that compile into one folder at the same time may read each other's unfinished files. All kernels of a
+    graph go into one C++ file, because g++ needs as long for a file's headers as for a kernel. The kernels use no
+    vector instructions and no optimisation."""
     from torch._inductor import config
 
-    simple = {"cpp_wrapper": True, "cpp.simdlen": 1, "cpp.vec_isa_ok": True}  # which is tried out otherwise
+    simple = {"cpp_wrapper": True, "cpp.simdlen": 1, "cpp.vec_isa_ok": True}  # otherwise a test compilation checks it
     with pytest.MonkeyPatch.context() as patched, config.patch(simple):
         patched.setattr("torch._inductor.cpp_builder._get_optimization_cflags", lambda *_: (["O0"], []))
         patched.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
@@ -80,7 +81,8 @@ def compile_with(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_part_uses_up_the_versions_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six stages in three states (trained, frozen below a gradient, without one) are eighteen graphs of one code."""
+    """Six stages in three states (trained, frozen but with a gradient, without a gradient) make eighteen graphs of the
+    same code."""
     compile_with("eager", monkeypatch)
     generator = StyleGenerator(MLPMapper(8, 1), Synthesis(8, 128, 128, 4))
     generator.compile_parts()
@@ -100,8 +102,8 @@ def test_no_part_uses_up_the_versions_of_another(monkeypatch: pytest.MonkeyPatch
 def test_compiled_steps_equal_eager_ones(
     name: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twelve steps are four epochs of 48 images, each of which begins with a matching round. Kernels are compiled for
-    the recipe that asks for it; the others may."""
+    """Twelve steps are four epochs of 48 images, and each epoch begins with a matching round. Kernels are compiled only
+    for the recipe that asks for compilation; the other recipes allow it."""
     compile_with(backend, monkeypatch)
     reference, method = (started(tmp_path, name, compiled) for compiled in (False, True))
     match_alike(reference, method, monkeypatch)
@@ -110,6 +112,6 @@ def test_compiled_steps_equal_eager_ones(
     after_the_first = counters["stats"]["unique_graphs"]
     compiled += losses(method, range(2, 12))
     assert compiled[:3] == pytest.approx(eager[:3], rel=1e-5)
-    assert compiled == pytest.approx(eager, rel=5e-4)  # Adam makes much of the rounding of gradients near zero
+    assert compiled == pytest.approx(eager, rel=5e-4)  # Adam magnifies the rounding of gradients near zero
     assert after_the_first > 0 and counters["stats"]["unique_graphs"] == after_the_first
     assert not counters["graph_break"] and not counters["unimplemented"]

@@ -82,7 +82,7 @@ def test_a_method_from_outside_trains_and_samples(
     before = np.abs(sampled() - level).mean()
     run.train()
     assert np.abs(sampled() - level).mean() < 0.2 * before
-    assert smoke_workspace.run(tmp_path, chosen).done == 40  # a save is read again
+    assert smoke_workspace.run(tmp_path, chosen).done == 40  # the save can be read
 
 
 def test_its_code_and_its_options_are_in_the_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

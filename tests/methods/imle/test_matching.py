@@ -1,4 +1,4 @@
-"""Matching: the features of the data, however many processes compute them, and the gap of two samples."""
+"""Matching: the data's features are the same from any number of processes, and the gap of two samples is right."""
 
 from pathlib import Path
 

@@ -33,7 +33,7 @@ def test_a_training_with_kept_maps_is_the_same_bit_for_bit(tmp_path: Path, monke
     assert kept.targets is not None and len(kept.targets[0]) == kept.n
     monkeypatch.setattr(perceptual, "KEPT", sum(each.nbytes for each in kept.targets) - 1)
     fresh = method(tmp_path)
-    assert fresh.targets is None  # one byte too many
+    assert fresh.targets is None  # the maps are one byte larger than allowed
     losses = [[trained.step(step)["loss"] for step in range(5)] for trained in (kept, fresh)]
     assert losses[0] == losses[1]
     for ours, theirs in zip(kept.generator.parameters(), fresh.generator.parameters(), strict=True):
@@ -41,7 +41,7 @@ def test_a_training_with_kept_maps_is_the_same_bit_for_bit(tmp_path: Path, monke
 
 
 def pool_distances(imle: ImleMethod) -> Tensor:
-    """The n x m matrix that the real thing never builds, in float64."""
+    """The n x m matrix in float64, which the real code never builds."""
     data = imle.matching.embedding(to_unit(torch.tensor(imle.setting.images.pixels).permute(0, 3, 1, 2)))
     chunks = math.ceil(imle.imle.pool * len(imle.setting.images) / imle.imle.chunk)
     with torch.no_grad():
@@ -50,14 +50,14 @@ def pool_distances(imle: ImleMethod) -> Tensor:
 
 
 def with_radius(imle: ImleMethod, epsilon: float) -> ImleMethod:
-    """A radius in the distance itself, whatever the spacing of the data."""
+    """Set the radius as a distance, not as a multiple of the data's spacing."""
     imle.matching.__dict__["epsilon"] = epsilon
     return imle
 
 
 def test_a_round_is_rejection_then_the_nearest_survivor(tmp_path: Path) -> None:
     distances = pool_distances(method(tmp_path, pool=4.0))
-    epsilon = float(distances.amin(0).quantile(0.3))  # rejects a third
+    epsilon = float(distances.amin(0).quantile(0.3))  # rejects about a third
     imle = with_radius(method(tmp_path, pool=4.0), epsilon)
     imle._start_epoch(0)
     rejected = distances.amin(0) < epsilon
@@ -84,7 +84,8 @@ def test_the_radius_is_a_multiple_of_the_spacing_of_the_data(tmp_path: Path) -> 
 
 
 def test_the_gap_is_that_of_matched_samples_and_the_pool(tmp_path: Path) -> None:
-    """The two-sample Kolmogorov-Smirnov distance of nearest-data distances, against scipy and the whole matrix."""
+    """It is the two-sample Kolmogorov-Smirnov distance between distances to the nearest data; scipy and the whole
+    matrix give the expected value."""
     imle = method(tmp_path, pool=4.0)
     observed = pool_distances(imle).amin(0)
     with_radius(imle, float(observed.quantile(0.3)))._start_epoch(0)
@@ -104,7 +105,7 @@ def test_all_mappers_start_before_the_same_decoder(tmp_path: Path) -> None:
 def test_a_round_lasts_as_long_as_it_should(tmp_path: Path) -> None:
     imle = method(tmp_path, refresh=2)  # 48 images in batches of 16: 3 steps an epoch
     assert [imle.step(step)["rounds"] for step in range(13)] == [1] * 6 + [2] * 6 + [3]
-    assert all(imle.matched // imle.m == 2)  # the pool of the third round
+    assert all(imle.matched // imle.m == 2)  # all are from the pool of the third round
 
 
 def test_matched_latents_are_the_pools_moved_a_little(tmp_path: Path) -> None:
@@ -118,14 +119,14 @@ def test_matched_latents_are_the_pools_moved_a_little(tmp_path: Path) -> None:
 
 
 def test_thresholds_keep_what_is_not_learned(tmp_path: Path) -> None:
-    """AdaIMLE: the images below their threshold are matched anew, the others keep their latents until `refresh`."""
+    """AdaIMLE: images below their threshold are matched again; the others keep their latents until `refresh`."""
     imle = method(tmp_path, refresh=100, adaptive=Adaptive(staleness=1, change=0.1))
     imle._start_epoch(0)
     losses, before = imle._all_losses(), imle.matched.clone()
     imle.thresholds = torch.full((imle.n,), float(losses.median()))
     learned = losses <= imle.thresholds
     imle._start_epoch(1)
-    assert torch.equal(imle.matched // imle.m, learned.long())  # of the second pool, or still of the first
+    assert torch.equal(imle.matched // imle.m, learned.long())  # from the second pool, or still from the first
     assert torch.equal(imle.matched[~learned], before[~learned])
     torch.testing.assert_close(imle.thresholds[learned], 0.9 * losses[learned])
     assert imle.age.tolist() == (~learned).long().tolist()
@@ -135,7 +136,7 @@ def test_a_staggered_round_renews_a_part_of_the_pairs(tmp_path: Path) -> None:
     imle = method(tmp_path, pool=16.0, refresh=4, stagger=True)
     assert imle.m == 4 * imle.n
     imle._start_epoch(0)
-    assert not imle.matched.floor_divide(imle.m).any()  # all are of the first pool
+    assert not imle.matched.floor_divide(imle.m).any()  # all are from the first pool
     renewed: list[list[int]] = []
     for epoch in range(1, 9):
         imle._start_epoch(epoch)
@@ -157,7 +158,8 @@ def test_the_state_is_all_that_a_method_needs(tmp_path: Path, stagger: bool) -> 
 
 
 def test_the_average_follows_a_short_run_and_forgets_its_ramp(tmp_path: Path) -> None:
-    """After 100 steps a tenth of the run holds half of the weight; at the paper's lengths the ramp leaves no trace."""
+    """After 100 steps the last tenth of the run has over half of the weight. At the paper's lengths the ramp has no
+    effect."""
     imle = method(tmp_path)
     imle.training = imle.training.model_copy(update={"ema": 0.9999, "ema_ramp": 10})
 
@@ -199,7 +201,7 @@ def test_the_fixed_point_term_is_added_to_every_loss(tmp_path: Path) -> None:
     index = torch.arange(5)
     for each in (plain, held):
         each._start_epoch(0)
-    assert torch.equal(plain.z, held.z)  # the pool is decoded at H, as before
+    assert torch.equal(plain.z, held.z)  # the term does not change the pool, which is decoded at H
     mapper = held.generator.mapper
     assert isinstance(mapper, RTM)
     _, moved = mapper.residual(held.z[index])

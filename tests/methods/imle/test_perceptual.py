@@ -1,4 +1,4 @@
-"""The perceptual space is LPIPS; its features are unit vectors, also in half precision, as a GPU keeps them."""
+"""The perceptual space is LPIPS. Its features are unit vectors, also in half precision, which a GPU uses."""
 
 import warnings
 
@@ -19,14 +19,14 @@ def test_projections_have_the_drawn_rows() -> None:
 
 
 class Maps(nn.Module):
-    """Two layers of unit maps, as LPIPS has them."""
+    """Two layers of unit maps, like LPIPS."""
 
     def forward(self, images: Tensor) -> list[Tensor]:
         return [perceptual._unit(x) for x in (images, F.avg_pool2d(images, 2))]
 
 
 def test_half_precision_changes_distances_little() -> None:
-    """On a GPU the maps come out of TF32 convolutions, whose inputs have as many bits."""
+    """On a GPU the maps come from TF32 convolutions, whose inputs have as many bits as half precision."""
     torch.manual_seed(0)
     phi, images = perceptual.Embedding(Maps(), 32, 200, 7, torch.device("cpu")), torch.randn(6, 3, 32, 32)
     exact = phi(images)
@@ -39,11 +39,11 @@ def test_half_precision_changes_distances_little() -> None:
 
 @pytest.fixture(scope="module")
 def vgg_lpips() -> tuple[LPIPS, torch.nn.Module]:
-    """Ours and the package's, with the same random VGG16 and the package's own heads."""
+    """Our LPIPS and the package's, both with the same random VGG16 and the package's heads."""
     import lpips
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package still calls torchvision's old arguments
+        warnings.simplefilter("ignore")  # the package still uses torchvision's old arguments
         theirs = lpips.LPIPS(net="vgg", pnet_rand=True, verbose=False).eval()
     layers = [layer for part in range(1, 6) for layer in getattr(theirs.net, f"slice{part}")]
     heads = [getattr(theirs, f"lin{layer}").model[1].weight.detach() for layer in range(5)]

@@ -1,4 +1,4 @@
-"""The ADA augmentations: single transformations against references, groups against ADA's own formulas."""
+"""The ADA augmentations: single transformations against references, groups against the formulas of the paper."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_no_strength_is_the_identity_to_the_last_bit() -> None:
 
 
 def test_randomness_belongs_to_the_sample() -> None:
-    """The same for any cut of the batch, so for any number of processes; another for another seed."""
+    """It is the same however the batch is cut, so with any number of processes. Another seed gives other randomness."""
     augment, images = Augment(), pictures(64)
     whole = augment(images, 0.7, 5, SOME)
     parts = torch.cat([augment(images[part], 0.7, 5, SOME[part]) for part in (slice(0, 10), slice(10, 64))])
@@ -56,7 +56,7 @@ def test_randomness_belongs_to_the_sample() -> None:
 
 @pytest.mark.slow(seconds=4)
 def test_every_transformation_happens_as_often_as_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each with probability p, the two rotations such that one or the other happens with probability p."""
+    """Each has probability p, except the two rotations: at least one of them happens with probability p."""
     gates: list[Tensor] = []
 
     def remember(on: Tensor, draws: Tensor, *rest: int) -> Tensor:
@@ -74,7 +74,7 @@ def test_every_transformation_happens_as_often_as_it_should(monkeypatch: pytest.
     assert turned == pytest.approx(0.36, abs=0.015)
     everything = torch.cat(gates, dim=1)
     correlation = torch.corrcoef(everything.T) - torch.eye(13)
-    assert correlation.abs().max() < 0.04  # and independently of each other
+    assert correlation.abs().max() < 0.04  # they are independent of each other
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,8 @@ def test_blitting_copies_pixels(places: Tensor, expected: object) -> None:
 
 
 def test_blit_parameters() -> None:
-    """Half of the flips mirror; quarter turns and shifts are whole and uniform, up to an eighth of the image."""
+    """Half of the flips mirror the image. Quarter turns are uniform; shifts are whole pixels, uniform up to an eighth
+    of the image."""
     draws = torch.randn(4000, 4)
     off = torch.zeros(4000, dtype=torch.bool)
     only = [torch.stack([off] * k + [every(4000)] + [off] * (2 - k), 1) for k in range(3)]
@@ -109,7 +110,7 @@ def test_blit_parameters() -> None:
 
 
 def test_geometry_leads_back_through_the_steps_of_the_paper() -> None:
-    """Places are the inverse of ADA's G, here multiplied step by step in float64."""
+    """The places are the inverse of ADA's G, which is multiplied here step by step in float64."""
     draws = torch.randn(50, 6)
     places = geometry_places(torch.ones(50, 5, dtype=torch.bool), draws, size=32)
     uniform = torch.special.ndtr(draws.double()).numpy()
@@ -129,7 +130,7 @@ def turn(angle: float) -> Matrix:
 
 
 def test_the_wavelet_filter() -> None:
-    """Orthogonal to its even shifts with six vanishing moments: what makes it one of Daubechies' of this length."""
+    """It is orthogonal to its even shifts and has six vanishing moments. Only Daubechies' filters of this length do."""
     h = np.array(SYM6)
     assert h.sum() == pytest.approx(math.sqrt(2), abs=1e-12)
     for shift in range(6):
@@ -141,8 +142,8 @@ def test_the_wavelet_filter() -> None:
 
 
 def slow_warp(image: Matrix, places: Matrix) -> Matrix:
-    """One channel by the steps of ADA App. B in float64: pad by reflection as far as that is possible, filter at twice
-    the resolution, look up with loops (zero outside of what was padded), filter back."""
+    """Warp one channel by the steps of ADA App. B in float64: pad by reflection as far as possible, filter at twice the
+    resolution, look up with loops (zero outside the padded image), filter back."""
     size, last, half = len(image), len(image) - 1, (len(image) - 1) / 2
     order = [*range(last, 0, -1), *range(size), *range(last - 1, -1, -1)]
     upwards = np.zeros((2 * len(order), len(order)))
@@ -151,7 +152,7 @@ def slow_warp(image: Matrix, places: Matrix) -> Matrix:
             if 0 <= 2 * k - 5 + tap < len(upwards):
                 upwards[2 * k - 5 + tap, k] = math.sqrt(2) * SYM6[tap]
     fine = upwards @ image[order][:, order] @ upwards.T
-    fine = np.pad(fine, 1)  # zeros to interpolate with
+    fine = np.pad(fine, 1)  # zeros for the interpolation at the edge
     seen = np.zeros((2 * size + 10, 2 * size + 10))
     for i in range(len(seen)):
         for j in range(len(seen)):
@@ -179,7 +180,7 @@ def test_warp_against_matrices_and_loops() -> None:
 
 @pytest.mark.parametrize("p", [0.2, 0.6, 1.0])
 def test_blits_and_geometry_are_one_transform_of_the_padded_original(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the paper has it: the product of all steps leads to the original, whatever a shift has uncovered before."""
+    """As in the paper, the product of all steps maps to the original image, also where a shift uncovered its edge."""
     steps: dict[str, tuple[Tensor, Tensor]] = {}
 
     def remember(name: str) -> None:
@@ -206,11 +207,12 @@ def test_blits_and_geometry_are_one_transform_of_the_padded_original(p: float, m
         else:
             copied = Augment.blit(images[sample : sample + 1], blit[sample : sample + 1], every(1))
             assert torch.equal(out[sample : sample + 1], copied)
-    assert warped.any() and off <= 0.001 * 32 * SIZE**2  # pixels at the limit of the padding
+    assert warped.any() and off <= 0.001 * 32 * SIZE**2  # only pixels at the limit of the padding may differ
 
 
 def test_warp_of_single_transformations() -> None:
-    """Nothing, and shifts by whole pixels, are exact inside; turns and zooms are right on what is smooth."""
+    """The identity and shifts by whole pixels are exact inside the image. Flips, turns and zooms are right for smooth
+    images."""
     augment, images, inside = Augment(), pictures(1, 32), slice(8, -8)
     same = augment.warp(images, scale(numbers(1.0), numbers(1.0)))
     torch.testing.assert_close(same[..., inside, inside], images[..., inside, inside], rtol=0, atol=1e-5)
@@ -235,7 +237,7 @@ def test_warp_of_single_transformations() -> None:
 
 
 def test_colours_against_the_matrices_of_the_paper() -> None:
-    """C of ADA App. B on (r, g, b, 1), step by step in float64."""
+    """The paper's C (ADA App. B) for (r, g, b, 1), step by step in float64."""
     draws = torch.randn(50, 5)
     matrices, brightness = colours(torch.ones(50, 5, dtype=torch.bool), draws)
     images = pictures(50, 4)
@@ -249,7 +251,7 @@ def test_colours_against_the_matrices_of_the_paper() -> None:
         C = np.diag([2 ** (0.5 * d[1])] * 3 + [1]) @ C
         C = (np.eye(4) - 2 * np.outer(v, v) * (uniform[sample, 2] < 0.5)) @ C
         angle = (2 * uniform[sample, 3] - 1) * math.pi
-        rotation = np.eye(4)  # Rodrigues
+        rotation = np.eye(4)  # by Rodrigues' formula
         rotation[:3, :3] += math.sin(angle) * cross + (1 - math.cos(angle)) * cross @ cross
         C = rotation @ C
         C = (np.outer(v, v) + (np.eye(4) - np.outer(v, v)) * 2 ** d[4]) @ C
@@ -263,7 +265,7 @@ def test_at_full_strength_geometry_keeps_the_mean_colour_and_colours_keep_the_lu
     augment = Augment()
     colour = numbers(0.6, -0.1, 0.3)[None, :, None, None]
     plain = colour.expand(64, 3, 32, 32)
-    near = torch.randn(64, 6).clamp(-1, 1)  # nothing beyond the reflections
+    near = torch.randn(64, 6).clamp(-1, 1)  # small steps, which stay inside the reflected padding
     places = geometry_places(torch.ones(64, 5, dtype=torch.bool), near, 32)
     torch.testing.assert_close(augment.warp(plain, places), plain, rtol=0, atol=1e-5)
     textured = pictures(1, 32).expand(512, -1, -1, -1)
@@ -278,7 +280,7 @@ def test_at_full_strength_geometry_keeps_the_mean_colour_and_colours_keep_the_lu
 
 
 def test_gradients_of_first_and_second_order() -> None:
-    """R1 differentiates through the augmentation and then once more."""
+    """R1 differentiates through the augmentation, and its gradient does so again."""
     augment = Augment().double()
     images = pictures(2, 6).double().requires_grad_()
     index = torch.arange(2)
@@ -292,7 +294,7 @@ def test_gradients_of_first_and_second_order() -> None:
 
 
 def test_adaptation_of_the_strength() -> None:
-    """Up by the images seen over 500 thousand when D is too sure of the reals, down when it is not, within [0, 1]."""
+    """p rises by (images seen) / 500,000 if D is too sure of the reals, falls otherwise, and stays within [0, 1]."""
     assert adapt(0.5, sign_mean=0.7, reals_seen=256) == pytest.approx(0.5 + 256 / 500_000)
     assert adapt(0.5, sign_mean=0.1, reals_seen=320, kimg=100) == pytest.approx(0.5 - 320 / 100_000)
     assert adapt(0.5, sign_mean=0.6, reals_seen=256, target=0.6) == 0.5

@@ -1,4 +1,4 @@
-"""Losses and regularisers against definitions, Jacobians and finite differences; schedules by hand."""
+"""Losses and regularisers against definitions, Jacobians and finite differences; schedules against hand counts."""
 
 import math
 from typing import Any, cast
@@ -41,7 +41,7 @@ def test_r1_of_a_quadratic_critic() -> None:
 
 
 def numeric_matches(loss: Any, parameters: list[nn.Parameter], step: float = 1e-6) -> None:
-    """The gradient of loss() along a random direction, by automatic and by finite differences in float64."""
+    """Compare the automatic gradient of loss() along a random direction with finite differences in float64."""
     directions = [torch.randn_like(parameter) for parameter in parameters]
     gradients = torch.autograd.grad(loss(), parameters, allow_unused=True)
     slope = sum((g * d).sum() for g, d in zip(gradients, directions, strict=True) if g is not None)
@@ -91,8 +91,8 @@ def test_path_length_gradient_against_finite_differences() -> None:
 
 
 def test_the_penalty_goes_through_the_running_mean() -> None:
-    """By hand for lengths 1 and 3: a = 0.99 + 0.01 * 2, and d a / d length = 0.01 / 2 takes 1 % off the gradient of
-    the mean, as in StyleGAN2's own code."""
+    """Computed by hand for lengths 1 and 3: a = 0.99 + 0.01 * 2, and d a / d length = 0.01 / 2 reduces the gradient of
+    the mean by 1 %, as in StyleGAN2's own code."""
     lengths = torch.tensor([1.0, 3.0], requires_grad=True)
     target = path_target(torch.tensor(1.0), lengths.mean())
     assert target.item() == pytest.approx(1.01)
@@ -113,7 +113,7 @@ def test_lazy_adam_of_the_recipes() -> None:
 
 
 def test_ema_half_life_is_counted_in_images() -> None:
-    """What is left of the first weights after 1,000 images is a half, in steps of 10 or of 50."""
+    """After 1,000 images half of the first weights is left, in steps of 10 or 50 images."""
     for batch in (10, 50):
         left = math.prod(ema_decay(batch, batch * step, 1000) for step in range(1000 // batch))
         assert left == pytest.approx(0.5)

@@ -1,4 +1,4 @@
-"""Adversarial training at toy size: exact, resumable, the same on any number of processes, and it learns."""
+"""Adversarial training at toy size is exact, can be resumed, is the same on any number of processes, and learns."""
 
 import json
 from copy import deepcopy
@@ -125,7 +125,7 @@ def test_a_killed_run_goes_on_bit_for_bit(digits: Images, tmp_path: Path, monkey
     broken, step = run("broken"), StyleGAN2Method.step
 
     def dies(self: StyleGAN2Method, number: int) -> dict[str, Tensor | float]:
-        if number == 5:  # two steps behind the last save, in the middle of an interval of ADA
+        if number == 5:  # two steps after the last save, in the middle of an interval of ADA
             raise KilledError
         return step(self, number)
 
@@ -134,7 +134,7 @@ def test_a_killed_run_goes_on_bit_for_bit(digits: Images, tmp_path: Path, monkey
         broken.train()
     resumed = run("broken")
     assert resumed.done == 3 and isinstance(resumed.method, StyleGAN2Method)
-    assert resumed.method.signs[1] == 4  # the reals of step 2, not yet used to adapt p
+    assert resumed.method.signs[1] == 4  # the reals of step 2 have not yet been used to adapt p
     resumed.train()
     assert same(whole.ema.state_dict(), resumed.ema.state_dict())
     assert same(whole.method.networks.state_dict(), resumed.method.networks.state_dict())
@@ -148,7 +148,7 @@ def test_a_killed_run_goes_on_bit_for_bit(digits: Images, tmp_path: Path, monkey
 
 
 def test_strength_follows_the_signs_of_the_reals(digits: Images, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After steps 0 and 1, 4 reals each and 4 more in the R1 step of step 0: p moves by 12 / 200."""
+    """Steps 0 and 1 have 4 reals each, and the R1 part of step 0 has 4 more, so p moves by 12 / 200."""
     method = started(experiment(EVERYTHING), digits)
     seen: list[Tensor] = []
     count = method._count
@@ -166,7 +166,7 @@ def test_strength_follows_the_signs_of_the_reals(digits: Images, monkeypatch: py
 
 
 def test_average_of_the_generator_counts_images(digits: Images) -> None:
-    """Half of the start is gone after ema_kimg thousand images, whatever the batch."""
+    """With any batch size, half of the initial weights is gone after ema_kimg thousand images."""
     for batch in (2, 5):
         method = StyleGAN2Method(setting(experiment(PLAIN, batch=batch), digits))
         left = np.prod([method.ema_decay(step) for step in range(1, 50 // batch + 1)])
@@ -184,7 +184,7 @@ def test_running_means_count_steps_and_not_their_parts(digits: Images) -> None:
 
 @pytest.mark.parametrize(("batch", "group"), [(4, 2), (5, 1)], ids=["even parts", "uneven parts"])
 def test_accumulation_changes_nothing_but_memory(digits: Images, batch: int, group: int) -> None:
-    """Losses of the first step, where the groups of the minibatch deviation stay the same."""
+    """The losses of the first step are the same if the groups of the minibatch deviation stay the same."""
     gan = {**PLAIN, "mbstd_group": group}
     at_once, in_parts = (
         trained(experiment(gan, batch=batch, accumulate=parts), digits, steps=1)[1] for parts in (1, 2)
@@ -205,7 +205,7 @@ def test_reduced_precision_leaves_regularisers_alone(digits: Images) -> None:
 
 
 @pytest.mark.slow(seconds=8)
-@pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at it itself
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler itself reads it
 def test_compiled_networks_train_the_same(digits: Images, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_with = torch.nn.Module.compile
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: compile_with(self, backend="aot_eager"))
@@ -250,7 +250,7 @@ def test_two_processes_equal_one(digits: Images, tmp_path: Path) -> None:
     with forking() as forks:
         forks.run_two(TWO, str(images), str(result), "2")
     two = torch.load(result, weights_only=True)
-    for parts, rel in ((1, 1e-3), (2, 2e-4)):  # a process that accumulates has the same parts and rounds alike
+    for parts, rel in ((1, 1e-3), (2, 2e-4)):  # with 2 parts it rounds like two processes
         method, numbers = trained(experiment(EVERYTHING, accumulate=parts), digits, steps=2)
         assert {name: float(value) for name, value in numbers.items()} == pytest.approx(two["numbers"], rel, 1e-5)
         means = {"w": method.generator.mapping.w_avg, "path": method.path_mean, "signs": method.signs}
@@ -266,14 +266,14 @@ def frechet(a: Tensor, b: Tensor) -> float:
     return float((x.mean(0) - y.mean(0)).square().sum() + cov_x.trace() + cov_y.trace() - 2 * root)
 
 
-SLOW_RTM = RTM.model_copy(update={"lr_mul": 0.004})  # as in params/mappers.yaml for StyleGAN2
+SLOW_RTM = RTM.model_copy(update={"lr_mul": 0.004})  # the value for StyleGAN2 in params/mappers.yaml
 
 
 @pytest.mark.slow(seconds=4)
 @pytest.mark.parametrize("mapper", [MLP2, SLOW_RTM], ids=["mlp", "rtm"])
 def test_a_small_gan_learns_the_digits(mapper: Mapper, digits: Images, tmp_path: Path) -> None:
     wide = {"channel_base": 256, "channel_max": 32, "mbstd_group": 4, "r1_gamma": 0.3, "r1_every": 8, "ema_kimg": 1.0}
-    gan = {**SMALL, **wide, "conditional": True, "flips": False}  # a mirrored digit is none
+    gan = {**SMALL, **wide, "conditional": True, "flips": False}  # a mirrored digit is no digit
     toy = experiment(gan, mapper, batch=32, steps=60, lr=0.02, save_every=1000)
     run = Run(StyleGAN2Method(setting(toy, digits)), setting(toy, digits), tmp_path)
     index, reals = torch.arange(1000), torch.from_numpy(np.array(digits.pixels[:1000]))
@@ -285,8 +285,8 @@ def test_a_small_gan_learns_the_digits(mapper: Mapper, digits: Images, tmp_path:
 @pytest.mark.slow(seconds=9)
 @pytest.mark.parametrize("conditional", [True, False], ids=["labels", "no labels"])
 def test_a_step_moves_w_as_far_with_rtm_as_with_the_mlp_of_its_baseline(digits: Images, conditional: bool) -> None:
-    """At the paper's size and rates: the medians over seeds are within a factor of two of each other, beside the
-    2-layer MLP of CIFAR-10 and the 8-layer one of AFHQ, whose w moves ten times as far."""
+    """At the paper's size and rates, the medians over seeds differ by less than a factor of two. RTM is compared with
+    the 2-layer MLP of CIFAR-10, and with the 8-layer MLP of AFHQ, whose w moves ten times as far."""
     gan = {**SMALL, "channel_base": 128, "channel_max": 16, "mbstd_group": 4, "conditional": conditional}
     mappers = load("paper", PARAMS).params.mappers
 
