@@ -1,10 +1,10 @@
-"""Bad input in great number: `python -m tests.fuzz --minutes 5`.
+"""Bad input in large numbers: `python -m tests.fuzz --minutes 5`.
 
 A fuzzer is a function that makes one bad input from its random numbers and gives it to the product. The case is handled
-if it returns, which says that the result is right, or if the product raises a UserError of one line. It failed with any
-other exception (an AssertionError says that wrong data was accepted), with a crash, or if it takes too long.
+if the fuzzer returns (the result is right) or if the product raises a UserError of one line. The case fails with any
+other exception (an AssertionError means that wrong data was accepted), with a crash, or if it takes too long.
 
-Add a module to this package and decorate its functions; nothing else is to be done.
+To add fuzzers, add a module to this package and decorate its functions. Nothing else is needed.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-Fuzzer = Callable[[Random, Path], None]  # random numbers of the case, and an empty folder for its files
+Fuzzer = Callable[[Random, Path], None]  # takes the random numbers of the case, and an empty folder for its files
 FUZZERS: dict[str, Fuzzer] = {}
 
 

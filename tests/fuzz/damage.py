@@ -1,4 +1,4 @@
-"""Bytes that are not what they were: what disks, networks and attackers do to them."""
+"""Damage to bytes, as disks, networks and attackers cause it."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ EXTREMES = (b"\0", b"\xff", b"\xff\xff\xff\xff", b"\0\0\0\x80", b"\xff" * 8, b"-
 
 
 def damaged(rng: Random, content: bytes) -> bytes:
-    """Other content: flipped, cut, longer, shorter, out of order, or with extreme numbers in it."""
+    """Changed content: with flipped bits, cut, longer, shorter, out of order, or with extreme numbers."""
     while True:
         changed = content
         for _ in range(rng.choice((1, 1, 1, 2, 4))):
@@ -18,7 +18,7 @@ def damaged(rng: Random, content: bytes) -> bytes:
 
 
 def _place(rng: Random, content: bytes) -> int:
-    """Anywhere, but often near the ends, where formats keep what they are."""
+    """A random place, often near the ends, where formats keep their headers and directories."""
     near = min(len(content), 64)
     return rng.choice((rng.randint(0, len(content)), rng.randint(0, near), len(content) - rng.randint(0, near)))
 

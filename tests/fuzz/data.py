@@ -1,7 +1,7 @@
 """Bad archives, images, pickles, records, prepared files and servers.
 
-Where a format has no checksum (JPEG, BMP, WEBP, a pickle, a label), other pixels can look right in principle: there the
-sha256 that the receipt or params/ keeps is what must find them, so these cases are run with it.
+Some formats have no checksum (JPEG, BMP, WEBP, a pickle, a label), so wrong pixels can look right. Only the sha256 in
+the receipt or in params/ can find them, so these cases use it.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ QUICK = Patience(timeout=0.3, pause=0.001, window=0.2, tries=2, requests=6)
 
 @cache
 def pictures() -> Pixels:
-    """Two of noise, and two of stripes, which compress to few bytes."""
+    """Two pictures of noise, and two of stripes, which compress to few bytes."""
     stripes = np.broadcast_to(np.arange(8, dtype=np.uint8)[:, None], (2, 8, 8, 3))
     return np.concatenate([noise(2, 8, 8, 3), stripes])
 
@@ -62,7 +62,7 @@ def files(kind: str = "PNG") -> dict[str, bytes]:
 
 
 def check_prepared(folder: Path, source: Path, expected: Pixels, dataset: Dataset = IMAGES, **recorded: str) -> None:
-    """A source that is taken gives the pixels of the undamaged one."""
+    """An accepted source gives the pixels of the undamaged one."""
     images = folder / "data/toy/images.npy"
     prepare("toy", dataset, images, source, recorded={f"{name}.npy": value for name, value in recorded.items()})
     assert np.array_equal(Images(images).pixels, expected), "other pixels were accepted"
@@ -80,7 +80,7 @@ def zip_archive(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def zip_methods(rng: Random, folder: Path) -> None:
-    """Compressed by all that zipfile knows."""
+    """The other compressions of zipfile."""
     method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
     with zipfile.ZipFile(folder / "x.zip", "w", method) as archive:
         for name, content in files().items():
@@ -90,7 +90,7 @@ def zip_methods(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def tar_archive(rng: Random, folder: Path) -> None:
-    """Its headers have sums, and the images in it have theirs."""
+    """The headers have checksums, and the images have their own."""
     check_prepared(folder, damage_file(rng, write_tar(folder / "x.tar", files())), pictures())
 
 
@@ -109,7 +109,7 @@ def cifar_archive(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def cifar_batch(rng: Random, folder: Path) -> None:
-    """A damaged pickle or sheet in a folder, where only the recorded sha256 knows the right pixels."""
+    """A damaged pickle or sheet in a folder. Only the recorded sha256 shows that the pixels are wrong."""
     pixels = noise(10, 3072)
     made = dict(rng.choice((cifar_batches, cifar_sheets))(pixels, list(range(10))))
     chosen = rng.choice([name for name in made if "_batch" in name])
@@ -121,7 +121,7 @@ def cifar_batch(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def image_file(rng: Random, folder: Path) -> None:
-    """In a folder: a PNG has checksums, of the others the recorded sha256 is asked."""
+    """A damaged image in a folder. A PNG has checksums; for other formats the recorded sha256 is used."""
     kind = rng.choice(("PNG", "JPEG", "WEBP", "BMP"))
     made = files(kind)
     good = folder / "good/images.npy"
@@ -134,7 +134,7 @@ def image_file(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def foreign_images(rng: Random, folder: Path) -> None:
-    """What `rtm evaluate` is given: a folder, an .npy or an .npz."""
+    """Input of `rtm evaluate`: a folder, an .npy or an .npz."""
     kind = rng.choice(("PNG", "JPEG", "BMP", "npy", "npz"))
     if kind.startswith("np"):
         path = folder / f"x.{kind}"
@@ -153,7 +153,7 @@ def foreign_images(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def pickled(rng: Random, folder: Path) -> None:
-    """A pickle has no checksum; what comes out of it must be plain, whatever it says."""
+    """A pickle has no checksum. Any pickle must give plain values or an error."""
     value = {b"data": noise(2, 12), b"labels": [1, 2], b"kernel": np.ones((2, 3), np.float32), b"n": np.float64(3)}
     content = pickle.dumps(value, protocol=rng.randrange(5))
     _check_plain(load_arrays(io.BytesIO(damaged(rng, content))))
@@ -161,14 +161,14 @@ def pickled(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def pickle_program(rng: Random, folder: Path) -> None:
-    """Instructions in no order, between names that a pickle of arrays may know."""
+    """Pickle instructions in random order, with names that are allowed in a pickle of arrays."""
     content = b"\x80\x04" + b"".join(rng.choices(PIECES, k=rng.randint(1, 40))) + b"."
     _check_plain(load_arrays(io.BytesIO(content)))
 
 
 @fuzzer
 def tfrecord_file(rng: Random, folder: Path) -> None:
-    """Each record has checksums; how many records there are, params/ knows."""
+    """Each record has checksums; params/ has the number of records."""
     known = {image.tobytes() for image in pictures()}
     for image in tfrecords.images(damaged(rng, tfrecord(pictures())), "x"):
         assert image.tobytes() in known, "other pixels were accepted"
@@ -176,7 +176,7 @@ def tfrecord_file(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def prepared_files(rng: Random, folder: Path) -> None:
-    """Damage after the preparation: `rtm data check` finds every byte of the images; no file is a traceback."""
+    """Damage after the preparation: `rtm data check` finds every changed byte of the images; there is no traceback."""
     images = folder / "data/toy/images.npy"
     dataset = IMAGES.model_copy(update={"classes": 1})
     prepare("toy", dataset, images, write_folder(folder / "toy", files()))
@@ -188,14 +188,14 @@ def prepared_files(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def network_file(rng: Random, folder: Path) -> None:
-    """Safetensors have no checksum; the receipt has one of the file."""
+    """Safetensors have no checksum; the receipt has the sha256 of the file."""
     save_file({"a": torch.arange(6.0), "b": torch.ones(2, 2)}, folder / "x.safetensors", metadata={"rtm": "{}"})
     load_network(damage_file(rng, folder / "x.safetensors"))
 
 
 @fuzzer
 def server_habits(rng: Random, folder: Path) -> None:
-    """A server that does one thing after the other, and a part of some file from before."""
+    """A server with several bad habits in turn, and sometimes a damaged part from an earlier download."""
     content = Random(0).randbytes(200_000)
     if rng.random() < 0.3:
         (folder / "x.part").write_bytes(damaged(rng, content))
@@ -205,7 +205,7 @@ def server_habits(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def server_answer(rng: Random, folder: Path) -> None:
-    """An answer with damage anywhere, its header above all."""
+    """An answer with damage anywhere, mostly in its header."""
     content = Random(0).randbytes(rng.choice((100, 5_000)))
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\nContent-Length: %d\r\n\r\n" % len(content)
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(content), content)
@@ -231,7 +231,7 @@ def _npy_sum(array: Pixels) -> str:
 
 
 def _check_plain(value: Any) -> None:
-    """Numbers, texts, plain containers and arrays of numbers, each looked at once."""
+    """Only numbers, texts, plain containers and arrays of numbers are allowed. Each object is checked once."""
     todo, seen = [value], set()
     while todo:
         each = todo.pop()

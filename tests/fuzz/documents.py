@@ -1,4 +1,4 @@
-"""Titles and captions with anything in them: LaTeX and the page show them, and run nothing."""
+"""Titles and captions with any characters: LaTeX and the page show them as text and run nothing."""
 
 import re
 from html.parser import HTMLParser
@@ -64,7 +64,7 @@ class _Tags(HTMLParser):
 def titles(rng: Random, folder: Path) -> None:
     text = "".join(rng.choices(PIECES, k=rng.randint(1, 25)))
     tex = latex.escape(text)
-    bare = re.sub(r"\\[&%$#_{}]", "", tex)  # escaped signs are text
+    bare = re.sub(r"\\[&%$#_{}]", "", tex)  # escaped characters are text
     commands = set(re.findall(r"\\([A-Za-z]+|.)", bare, re.S))
     assert commands <= ALLOWED, f"{commands - ALLOWED} would reach TeX"
     assert not set(bare) & set("%#&~") and "^^" not in bare, f"TeX would read {bare!r}"

@@ -1,4 +1,4 @@
-"""Bad params/: damaged text, odd values in every place, and what YAML itself can do."""
+"""Bad params/: damaged text, odd values in every place, and dangerous features of YAML."""
 
 import shutil
 from functools import cache
@@ -60,13 +60,13 @@ def texts() -> dict[str, str]:
 
 
 def check_loaded(folder: Path, rng: Random, changes: dict[str, bytes]) -> None:
-    """What loads can be used: names that are safe in a shell, decays that move, numbers in their bounds."""
+    """Parameters that load can be used: names are safe in a shell, decays move, numbers are in their bounds."""
     shutil.copytree(PARAMS, folder / "params")
     for name, content in changes.items():
         (folder / "params" / name).write_bytes(content)
     try:
         config = load(rng.choice(SCALES), folder / "params")
-    except UserError as error:  # of several lines, one for each problem
+    except UserError as error:  # it has one line for each problem
         raise UserError(" ".join(str(error).splitlines())) from None
     assert set(config.scale.root + config.scale.shared) <= KNOWN and ".." not in config.scale.root
     for each in config.experiments.values():
@@ -79,7 +79,7 @@ def check_loaded(folder: Path, rng: Random, changes: dict[str, bytes]) -> None:
 
 @fuzzer
 def parameter_text(rng: Random, folder: Path) -> None:
-    """Bytes of a file of params/ that changed."""
+    """Damaged bytes in a file of params/."""
     name = rng.choice(list(texts()))
     check_loaded(folder, rng, {name: damaged(rng, texts()[name].encode())})
 
@@ -98,7 +98,7 @@ def parameter_value(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def parameter_tree(rng: Random, folder: Path) -> None:
-    """A value anywhere in the tree replaced, removed, or moved to another place."""
+    """A value anywhere in the tree is replaced, removed, or moved to another place."""
     name = rng.choice(list(texts()))
     content = yaml.safe_load(texts()[name])
     places = list(_places(content))
@@ -116,7 +116,7 @@ def parameter_tree(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def alias_bomb(rng: Random, folder: Path) -> None:
-    """Few bytes that stand for very many values, by lists, mappings or merges."""
+    """Few bytes that expand to very many values, by lists, mappings or merges."""
     levels, width = rng.randint(3, 60), rng.randint(2, 12)
     kind = rng.randrange(4)
     lines = ["a0: &a0 {x: 1, y: [1, 2]}"]

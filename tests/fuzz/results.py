@@ -1,7 +1,7 @@
 """Damaged files that the repository wrote itself and reads again: metrics, curves, receipts, galleries, weights.
 
-None of them has a checksum of its own; the receipt has one of each, and what is made from them says where it is read.
-Here every reader must answer with a value of the right kind or with a sentence that names the file.
+These files contain no checksum; the receipt has the checksums. Here every reader must return a value of the right
+kind, or raise an error of one sentence that names the file.
 """
 
 import json
@@ -56,7 +56,7 @@ def config() -> Config:
 
 @cache
 def made() -> Path:
-    """Results of every kind, as the jobs leave them."""
+    """Results of every kind, in the files that the jobs write."""
     root = Path(tempfile.mkdtemp(prefix="rtm-fuzz-"))
     layout = Layout(root, root)
     for name in config().experiments:
@@ -78,7 +78,7 @@ def chosen_experiment() -> Experiment:
 
 @cache
 def weights() -> tuple[Path, Path]:
-    """A checkpoint and samples of it."""
+    """A checkpoint and its samples."""
     root = Path(tempfile.mkdtemp(prefix="rtm-fuzz-"))
     chosen = chosen_experiment()
     run = smoke_workspace.run(root, chosen)
@@ -89,7 +89,7 @@ def weights() -> tuple[Path, Path]:
 
 
 def named(path: Path, call: Callable[[], object]) -> None:
-    """A sentence about a damaged file names it."""
+    """The error about a damaged file names the file."""
     try:
         call()
     except UserError as error:
@@ -106,7 +106,7 @@ def damaged_copy(rng: Random, folder: Path, chosen: Path) -> Layout:
 
 @fuzzer
 def metrics_files(rng: Random, folder: Path) -> None:
-    """A metrics file, a summary or a latency: the table, its notes and its lineage, in numbers or in a sentence."""
+    """Damaged metrics, summary or latency: the table, its notes and its lineage have numbers, or there is an error."""
     chosen = rng.choice(sorted(made().glob("results/*/**/*.json")))
     layout = damaged_copy(rng, folder, chosen)
 
@@ -120,7 +120,7 @@ def metrics_files(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def curve_files(rng: Random, folder: Path) -> None:
-    """A curve, on the page and in a figure."""
+    """A damaged curve, on the page and in a figure."""
     layout = damaged_copy(rng, folder, rng.choice(sorted(made().glob(f"results/{NAME}/training/*.csv"))))
     curves = [layout.curve(NAME, seed) for seed in config().experiment(NAME).seeds]
     panels([read_curve(path, None) for path in curves], 1000)
@@ -160,7 +160,7 @@ def reference_files(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def checkpoint_files(rng: Random, folder: Path) -> None:
-    """A generator that does not fit, or that is not finite, is never drawn from."""
+    """A generator with wrong shapes or values that are not finite never draws samples."""
     path = folder / "w.safetensors"
     path.write_bytes(damaged(rng, weights()[0].read_bytes()))
     chosen = chosen_experiment()

@@ -1,4 +1,4 @@
-"""Run fuzzers in turn, in a process of their own, and count."""
+"""Run fuzzers in turn in a separate process, and count the results."""
 
 import argparse
 import json
@@ -17,17 +17,17 @@ from fuzz import FUZZERS, discover
 from fuzz.worker import READY
 
 TESTS = Path(__file__).parents[1]
-STARTING, PATIENCE = 300.0, 60.0  # seconds until a worker is ready, and for a case
+STARTING, PATIENCE = 300.0, 60.0  # seconds that a worker has to start, and for a case
 
 
 @dataclass
 class Count:
     tried: int = 0
-    failures: dict[int, str] = field(default_factory=dict)  # reason by number of the case
+    failures: dict[int, str] = field(default_factory=dict)  # case number -> reason
 
 
 class Worker:
-    """Runs a case at a time; one that ended is replaced by another."""
+    """Runs one case at a time in a process; a new process replaces one that ended."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self.patience = patience
@@ -62,7 +62,7 @@ class Worker:
             raise RuntimeError(f"no worker can be started: {answer}")
 
     def _answer(self, seconds: float) -> str:
-        """A line of the worker, or how it ended without one."""
+        """A line from the worker, or the way in which the worker ended."""
         assert self.process is not None and self.process.stdout is not None
         if not select.select([self.process.stdout], [], [], seconds)[0]:
             self.close()
@@ -75,7 +75,7 @@ class Worker:
 
 
 def run(names: Iterable[str], cases: int | None = None, seconds: float | None = None) -> dict[str, Count]:
-    """So many cases of each fuzzer, or as many as the time allows, always from the first number on."""
+    """Run this number of cases of each fuzzer, or as many as the time allows. Case numbers always start at 0."""
     counts = {name: Count() for name in names}
     worker = Worker()
     try:
@@ -97,7 +97,7 @@ def _numbers(cases: int | None, seconds: float | None) -> Iterator[int]:
 
 
 def table(counts: dict[str, Count]) -> str:
-    """A line a fuzzer, and the failures with the command that repeats each."""
+    """A line for each fuzzer, then a line for each failure, with the command that repeats it."""
     lines = [f"{'fuzzer':<20} {'tried':>7} {'handled':>8} {'failed':>7}"]
     for name, count in counts.items():
         failed = len(count.failures)

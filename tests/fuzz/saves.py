@@ -1,4 +1,4 @@
-"""Saves of a training that are damaged, mixed up, or forged: the save before is taken, with a sentence."""
+"""Damaged, mixed-up or forged saves of a training: the previous save is used, with a message of one line."""
 
 import contextlib
 import io
@@ -33,7 +33,7 @@ def finished() -> tuple[Path, Run]:
 
 
 def resumed(folder: Path) -> tuple[int, str]:
-    """The step at which a copy of the training resumes, and what is said about it."""
+    """The step at which a copy of the training resumes, and its messages."""
     run = finished()[1]
     run.folder = folder
     run.state_file, run.previous_state_file = folder / "state.pt", folder / "state.prev.pt"
@@ -48,7 +48,7 @@ def copied(folder: Path) -> Path:
 
 @fuzzer
 def save_damaged(rng: Random, folder: Path) -> None:
-    """Every changed byte is found, and costs one save."""
+    """Every changed byte is found; only one save is lost."""
     run = copied(folder)
     state = run / "state.pt"
     state.write_bytes(damaged(rng, state.read_bytes()))
@@ -59,7 +59,7 @@ def save_damaged(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def save_flipped(rng: Random, folder: Path) -> None:
-    """One bit."""
+    """One flipped bit is found."""
     run = copied(folder)
     content = bytearray((run / "state.pt").read_bytes())
     content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
@@ -69,7 +69,7 @@ def save_flipped(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def save_both(rng: Random, folder: Path) -> None:
-    """With nothing left there is one sentence."""
+    """If both saves are damaged, there is an error of one sentence."""
     run = copied(folder)
     for name in ("state.pt", "state.prev.pt"):
         (run / name).write_bytes(damaged(rng, (run / name).read_bytes()))
@@ -79,7 +79,7 @@ def save_both(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def save_forged(rng: Random, folder: Path) -> None:
-    """A right sum over other content: another seed, kind or run, odd values, missing parts."""
+    """The checksum is right, but the content is wrong: another seed, kind or run, odd values, missing parts."""
     run = copied(folder)
     with unsealed(run / "state.pt") as (header, payload):
         state: dict[str, Any] = torch.load(payload, weights_only=True)
@@ -97,7 +97,7 @@ def save_forged(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def run_folder_files(rng: Random, folder: Path) -> None:
-    """The book, the notes and the log of a run: a sentence, or a row less."""
+    """Damaged run.json, begun.json or log of a run: an error of one sentence, or some rows are left out."""
     run = copied(folder)
     book = '{"experiment": "x", "seed": 0, "slices": [{"host": "h", "pid": 1, "job": null, "gpus": 1, "began": 1.0,'
     (run / "run.json").write_text(book + ' "seconds": 2.0, "ended": "done"}]}')

@@ -1,4 +1,4 @@
-"""The process in which cases run: it may crash, hang or take too much memory without harm to the count."""
+"""The process that runs the cases. If it crashes, hangs or takes too much memory, the count goes on."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from fuzz import FUZZERS, discover
 from rtm.core.errors import UserError
 
 READY = "ready"
-SPARE = 2 << 30  # bytes of memory for the cases
+SPARE = 2 << 30  # bytes of memory that the cases may add
 
 
 def tried(name: str, number: int) -> str:
@@ -33,11 +33,11 @@ def tried(name: str, number: int) -> str:
 
 
 def main() -> None:
-    """Answer each line "NAME NUMBER" with a line of JSON; what the product prints goes elsewhere."""
+    """Answer each line "NAME NUMBER" with a line of JSON; output of the product is dropped."""
     with os.fdopen(os.dup(1), "w") as answers, open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
-        warnings.simplefilter("ignore")  # a damaged picture may be worth a warning
+        warnings.simplefilter("ignore")  # a damaged picture may cause a warning
         discover()
         pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 0
         if pages:
