@@ -18,8 +18,8 @@
 
 import sys
 
-from rtm.pipeline.graph import check_targets
 from rtm.pipeline.snakemake import Plan, one_sentence
+from rtm.pipeline.targets import check_targets
 
 with one_sentence():
     plan = Plan(workflow, ancient, config)

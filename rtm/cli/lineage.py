@@ -14,7 +14,8 @@ from rtm.lineage.job import Job, Stage
 from rtm.lineage.receipts import Ledger, State
 from rtm.lineage.recording import run_folder
 from rtm.pipeline import dvc as dvcfile
-from rtm.pipeline.graph import every_job, find, jobs_named
+from rtm.pipeline.graph import every_job, jobs_named
+from rtm.pipeline.targets import find
 from rtm.pipeline.unfinished import resumable, take_over
 
 USAGE = """\

@@ -14,7 +14,8 @@ from rtm.lineage.receipts import Ledger
 from rtm.lineage.remote import CODE, INDEX, OBJECTS
 from rtm.lineage.store import DVC, KINDS, SWITCH, Entry, Shelf, Store, address
 from rtm.pipeline.amounts import counted, space
-from rtm.pipeline.graph import every_job, find
+from rtm.pipeline.graph import every_job
+from rtm.pipeline.targets import find
 from rtm.reports.status import duration
 
 USAGE = """\

@@ -1,7 +1,6 @@
-"""The graph of jobs: complete, each job with exactly the values it reads, and equal to dvc.yaml."""
+"""The graph of jobs is complete and equal to dvc.yaml; each job has exactly the values that it reads."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from rtm.core.errors import UserError
 from rtm.lineage.fingerprint import present
 from rtm.lineage.job import Job
 from rtm.pipeline import dvc as dvcfile
-from rtm.pipeline.graph import TABLE_SUFFIXES, check_targets, every_job, find, jobs
-from rtm.pipeline.snakemake import Plan
+from rtm.pipeline.graph import TABLE_SUFFIXES, every_job, jobs
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +66,7 @@ def test_a_job_reads_what_it_uses(tmp_path: Path, place: tuple[str, ...], value:
 
 
 def test_each_job_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many tables and figures ask for the same jobs; every start of a verb pays for the graph."""
+    """Many tables and figures ask for the same jobs, and every command builds the graph."""
     described: list[str] = []
     dump = Dataset.model_dump
 
@@ -137,7 +135,7 @@ def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
         mapper: set(present().reached(graph[f"evaluate/cifar10_imle_{mapper}/paper/seed0"].entries))
         for mapper in ("mlp", "rtm")
     }
-    assert "rtm.models.mappers" in measures["rtm"] - measures["mlp"]  # a recursion is followed, step by step
+    assert "rtm.models.mappers" in measures["rtm"] - measures["mlp"]  # only recursive mappers are followed step by step
     assert "rtm.training.loop" not in reached["sample"]
     assert not any(name.startswith("rtm.methods") for name in reached["sample"] | reached["gallery"])
     assert "rtm/reports/templates/table.tex.j2" in reached["table"]
@@ -173,36 +171,3 @@ def test_dvc_yaml_declares_what_tables_read(graph: dict[str, Job]) -> None:
     layout = load("paper").layout
     for name, table in load("paper").tables.items():
         assert {str(layout.summary(experiment)) for experiment in table.experiments()} <= set(stages[name]["deps"])
-
-
-def test_targets_are_found(graph: dict[str, Job]) -> None:
-    assert [job.id for job in find(graph, "demo/reports/tab_digits.md")] == ["demo/table/tab_digits"]
-    seeds = [job.id for job in find(graph, "demo/train/digits_rtm")]
-    assert seeds == [f"demo/train/digits_rtm/seed{seed}" for seed in range(3)]
-    with pytest.raises(UserError, match=r"choose one of reports/tab_cifar10\.tex"):
-        find(graph, "reports/tab_cifar.tex")
-
-
-def test_misspelt_arguments_are_refused(graph: dict[str, Job]) -> None:
-    check_targets(graph, ["demo", "-n", "--report", "reports/page.html", "demo/reports/tab_digits.tex"])
-    with pytest.raises(UserError, match=r"choose one of demo/reports/tab_digits\.tex"):
-        check_targets(graph, ["demo/reports/tab_digit.tex"])
-    with pytest.raises(UserError, match="checkpoints/cifar10_imle_rtm/seed0"):
-        check_targets(graph, ["checkpoints/cifar10_imle_rtn/seed0.safetensors"])
-
-
-@pytest.mark.parametrize(
-    ("root", "main", "cores", "threads"),
-    [
-        ("smoke/", True, 16, 16),  # on this machine: all cores
-        ("smoke/", True, None, 1),  # submitted to a cluster ...
-        ("smoke/", False, 16, 1),  # ... and running there: as many as were asked for
-        ("", True, 16, 8),  # on a GPU
-    ],
-)
-def test_a_timed_job_runs_alone(root: str, main: bool, cores: int | None, threads: int) -> None:
-    workflow = SimpleNamespace(
-        global_resources={}, is_main_process=main, resource_settings=SimpleNamespace(cores=cores)
-    )
-    wildcards = SimpleNamespace(root=root, experiment="cifar10_imle_rtm")
-    assert Plan(workflow, str, {}).all_threads("latency")(wildcards) == threads

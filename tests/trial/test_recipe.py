@@ -8,7 +8,8 @@ from support import PARAMS
 
 from rtm.config import load
 from rtm.core.errors import UserError
-from rtm.pipeline.graph import every_job, find, jobs, jobs_named
+from rtm.pipeline.graph import every_job, jobs, jobs_named
+from rtm.pipeline.targets import find
 from rtm.trial import recipe
 from rtm.trial.recipe import Choice, Machine
 
