@@ -1,4 +1,4 @@
-"""Checkpoints by address: downloaded once and whole, and a refusal is one sentence."""
+"""Checkpoints by address: downloaded once and completely, and each refusal is one sentence."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer

@@ -1,4 +1,5 @@
-"""Model cards: what the Hub reads, what is said of each kind of training, and texts that cannot break the page."""
+"""Model cards: the fields that the Hub reads, the words for each kind of training, and texts that would break the
+page."""
 
 from typing import Any
 
@@ -31,7 +32,7 @@ def test_a_card_says_what_was_trained_to_people_and_to_the_hub(name: str, tag: s
     _, front, rest = card.split("---\n", 2)
     assert yaml.safe_load(front)["tags"] == ["image-generation", tag]
     assert introduction in rest and f'rtm.load("{ADDRESS}")' in rest
-    assert ("label=" in rest) == (name == GAN)  # a class can be chosen where there are classes
+    assert ("label=" in rest) == (name == GAN)  # only a model with classes has this option
 
 
 def test_a_method_from_outside_has_no_tag_of_another() -> None:

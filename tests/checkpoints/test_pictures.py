@@ -45,7 +45,7 @@ def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
 def test_pillow_reads_the_pixels_and_what_they_are_about(tmp_path: Path) -> None:
     path, pixels = tmp_path / "x.png", noise(5, 7, 3)
     write_png(path, torch.from_numpy(255 - pixels), {})
-    write_png(path, torch.from_numpy(pixels), {"seed": 3, "checkpoint": "Ærø"})  # over one of its own
+    write_png(path, torch.from_numpy(pixels), {"seed": 3, "checkpoint": "Ærø"})  # replaces rtm's own file
     with Image.open(path) as image:
         np.testing.assert_array_equal(np.array(image), pixels)
         assert image.mode == "RGB" and image.info == {"rtm": '{"checkpoint": "\\u00c6r\\u00f8", "seed": 3}'}

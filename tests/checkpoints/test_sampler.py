@@ -1,4 +1,4 @@
-"""`rtm.load` gives the pipeline's images from a file alone, and refuses what it cannot use in one sentence."""
+"""`rtm.load` gives the pipeline's images from the file alone, and refuses an unusable file in one sentence."""
 
 import json
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_truncation_moves_towards_the_mean_style(recursive: tuple[nn.Module, Sam
         w = network.mapper(latents(0, index, dim), H=3)  # type: ignore[operator]
         for psi in (0.0, 0.7):
             off = (sampler(2, H=3, truncation=psi).int() - shown(mean + psi * (w - mean)).int()).abs()
-            assert off.max() <= 1  # the mean is summed in another order
+            assert off.max() <= 1  # the order of the sum for the mean differs
 
 
 def test_truncation_of_stylegan2_is_its_own(conditional: tuple[nn.Module, Sampler]) -> None:
@@ -104,7 +104,7 @@ def test_interpolation_begins_and_ends_at_images(recursive: tuple[nn.Module, Sam
     assert frames.shape == (2, 5, 8, 8, 3)
     images = sampler(3, seed=3)
     for strip in range(2):
-        assert (frames[strip, 0].int() - images[strip].int()).abs().max() <= 1  # another batch size
+        assert (frames[strip, 0].int() - images[strip].int()).abs().max() <= 1  # the batch size differs
     assert not torch.equal(frames[0, 2], frames[0, 0])
 
 
@@ -133,7 +133,7 @@ def test_an_mlp_has_no_steps(tmp_path: Path) -> None:
         rtm.load(tmp_path / "w.safetensors", "cpu")(H=4)
 
 
-# files from elsewhere
+# files from other people
 
 
 def changed(**values: Any) -> dict[str, Any]:
