@@ -1,4 +1,4 @@
-"""The library in the driver's place: made once, and what is missing is named."""
+"""The library that replaces the driver is made once, and a message names a missing folder or compiler."""
 
 import os
 from pathlib import Path

@@ -18,7 +18,7 @@ def test_the_longest_of_arithmetic_traffic_and_launch_counts() -> None:
     assert seconds(host_bound, H100, 1) == pytest.approx(1000 * 5e-6)
     sent = Tally(copied=55 * 10**9, exchanged=450 * 10**9)
     assert seconds(sent, H100, 8) == pytest.approx(1 + 1)
-    assert seconds(sent, H100, 16) == pytest.approx(1 + 9)  # over the network
+    assert seconds(sent, H100, 16) == pytest.approx(1 + 9)  # the data goes over the network
 
 
 def test_a_run_is_steps_and_rounds() -> None:

@@ -1,4 +1,4 @@
-"""Plans: what is rehearsed once and kept, and what is refused."""
+"""Plans: rehearsals are made once and kept, and impossible requests are refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,18 +17,18 @@ from rtm.plan.tally import GIB
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """The experiments that were rehearsed; here a rehearsal is a constant."""
+    """The list of experiments that were rehearsed. Here every rehearsal is the same constant."""
     return without_rehearsals(monkeypatch, tmp_path)
 
 
 def test_equal_costs_are_rehearsed_once_and_kept(calls: list[str]) -> None:
-    names = ["obama_imle_mlp", "panda_imle_mlp", "obama_imle_rtm"]  # the first two: 100 images each
+    names = ["obama_imle_mlp", "panda_imle_mlp", "obama_imle_rtm"]  # the first two have 100 images each
     assert len(Planner(CONFIG).plans(names)) == 3
     assert calls == ["panda_imle_mlp", "obama_imle_rtm"] or calls == ["obama_imle_mlp", "obama_imle_rtm"]
     assert len(Planner(CONFIG).plans(names)) == 3 and len(calls) == 2
-    Planner(CONFIG, gpu="a100").plans(names)  # another device needs no other rehearsal ...
+    Planner(CONFIG, gpu="a100").plans(names)  # another device needs no new rehearsal ...
     assert len(calls) == 2
-    Planner(CONFIG, gpus=2).plans(names[:1])  # ... another group does
+    Planner(CONFIG, gpus=2).plans(names[:1])  # ... but another number of GPUs does
     assert len(calls) == 3
 
 

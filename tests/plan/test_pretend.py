@@ -1,4 +1,4 @@
-"""The books of the pretended GPU against counts by hand."""
+"""The pretended GPU's counts against counts by hand."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from support.rehearsals import apart, observed
 
 pytestmark = pytest.mark.slow(seconds=2)
 
-FLOPS = {  # forward; backward has as much again for each of two inputs
+FLOPS = {  # of the forward pass; the backward pass needs as many again for each of the two inputs
     "linear": 2 * 5 * 7 * 11,
     "convolution": 2 * (2 * 4 * 8 * 8) * (3 * 3 * 3),
     "depthwise": 2 * (2 * 6 * 8 * 8) * (1 * 7 * 7),
@@ -27,7 +27,7 @@ def test_operations_are_those_of_a_count_by_hand(seen: dict[str, Any]) -> None:
     assert {name: found[name][0] for name in FLOPS} == FLOPS
     backward = {name: found[f"{name} backward"][0] for name in FLOPS}
     again = {name: (5 / 2 if name == "attention" else 2) * flops for name, flops in FLOPS.items()}
-    assert backward == again  # attention computes its weights anew
+    assert backward == again  # attention computes its weights again
     assert found["sum"] == (0, 3 * 4 * 3000, 1)
     assert found["linear"][1:] == (4 * (5 * 7 + 7 * 11 + 5 * 11), 1)
 

@@ -1,4 +1,4 @@
-"""Every kind of recipe takes its real steps at full size on a pretended GPU."""
+"""Every kind of recipe runs its real steps at full size on a pretended GPU."""
 
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -30,14 +30,14 @@ KINDS = (
     "cifar10_stylegan2_ada_rtm",
     "afhq_stylegan2_ada_mlp",
 )
-# float64 is slow on most GPUs. It is wanted where bits must not depend on the device, and where exact search decides.
+# float64 is slow on most GPUs. It is allowed where results must be the same bits on every device, and in exact search.
 EXACT = ("core/randomness.py", "core/neighbours.py", "core/distances.py", "methods/imle/matching.py")
-UNIFORM = ("methods/stylegan2/augment.py", "models/drawing.py")  # a few numbers a sample: normal to uniform
+UNIFORM = ("methods/stylegan2/augment.py", "models/drawing.py")  # few numbers: normal to uniform
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessPoolExecutor]:
-    """One process for all that is rehearsed here, by the planner too."""
+    """One process for all rehearsals of this file, also for the planner's."""
     with pretending(tmp_path_factory.mktemp("driver")) as started, pytest.MonkeyPatch.context() as patched:
         patched.setattr("rtm.plan.plan.ProcessPoolExecutor", lambda *_: nullcontext(started))
         yield started
@@ -52,7 +52,7 @@ def plans(pool: ProcessPoolExecutor) -> dict[str, Plan]:
 @pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_step_neither_waits_nor_falls_into_float64(name: str, plans: dict[str, Plan]) -> None:
-    """Devices that mix raise an error, so a plan is the proof that they do not."""
+    """Tensors on different devices raise an error, so a finished plan proves that the devices do not mix."""
     for kind in plans[name].rehearsal.kinds:
         step = plans[name].rehearsal.parts[kind]
         assert not step.waits
@@ -68,7 +68,8 @@ def test_every_recipe_fits(name: str, plans: dict[str, Plan]) -> None:
 
 @pytest.mark.slow(seconds=25)
 def test_what_each_process_of_a_group_holds(plans: dict[str, Plan]) -> None:
-    """Weights, optimiser and the data's features are held by all; images of a step and the pool are shared."""
+    """Each process holds the weights, the optimiser and the data's features. The processes share the images of a step
+    and the pool."""
     name, config = "cifar10_imle_rtm", load("paper", PARAMS)
     four, sixteen = plans[name].rehearsal, Planner(config, gpus=16).plans([name])[0].rehearsal
     assert (four.world, sixteen.world) == (4, 16)
@@ -83,7 +84,7 @@ def test_what_each_process_of_a_group_holds(plans: dict[str, Plan]) -> None:
 
 
 def measured_rise(experiment: Experiment, folder: Path) -> int:
-    """By how much a real step on the CPU exceeds what was held before, by the profiler's list of allocations."""
+    """The additional memory of a real step on the CPU, from the profiler's list of allocations."""
     with blank_networks():
         setting = Setting(experiment, 0, BlankImages(experiment), folder, torch.device("cpu"))
         run = Run(build_method(setting), setting, folder)
@@ -116,7 +117,8 @@ def test_memory_is_that_of_a_real_step(name: str, rises: dict[str, int], tmp_pat
 @pytest.mark.slow(seconds=55)
 @pytest.mark.parametrize("name", ["cifar10_imle_rtm", "celebahq_imle_mlp"])
 def test_compiled_kernels_are_valid_on_an_h100(name: str, pool: ProcessPoolExecutor) -> None:
-    """At full width and resolution, a block of the first two stages and of the last: others have such kernels too."""
+    """One block each of the first two stages and the last, at full width and resolution. The other stages have the same
+    kinds of kernels."""
     from dataclasses import replace
 
     experiment = load("paper", PARAMS).experiments[name]

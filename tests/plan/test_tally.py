@@ -1,4 +1,4 @@
-"""Tallies and rehearsals: sums, differences, a way through JSON, and the rounds of a run."""
+"""Tallies and rehearsals: sums, differences, conversion to JSON and back, and the rounds of a run."""
 
 import json
 from collections import Counter
@@ -21,7 +21,7 @@ def test_a_difference_and_the_rest_are_the_whole() -> None:
     more = LARGE - SMALL
     assert (more.launches, more.flops, more.bytes) == (2, 6.0, 10)
     assert (more.waits, more.doubles, more.copied, more.exchanged, more.peak) == (Counter(c=1), Counter(b=1), 1, 2, 30)
-    assert SMALL + more == more + SMALL == replace(LARGE, peak=40)  # the highest of both
+    assert SMALL + more == more + SMALL == replace(LARGE, peak=40)  # the higher of the two
 
 
 def test_a_rehearsal_comes_back_from_json_as_it_was() -> None:
@@ -34,7 +34,7 @@ IMLE_CASES = [{"refresh": 1}, {"refresh": 2}, {"refresh": 2, "stagger": True}, {
 
 @pytest.mark.parametrize("imle", IMLE_CASES, ids=str)
 def test_rounds_and_chunks_are_those_of_a_real_run(tmp_path: Path, imle: dict[str, object]) -> None:
-    chosen = smoke_workspace.experiment(IMLE, {"chunk": 20, **imle}, epochs=5, batch=20)  # of 48 images
+    chosen = smoke_workspace.experiment(IMLE, {"chunk": 20, **imle}, epochs=5, batch=20)  # the data has 48 images
     method = ImleMethod(smoke_workspace.setting(tmp_path, chosen))
     for step in range(chosen.steps()):
         method.step(step)
