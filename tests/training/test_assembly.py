@@ -1,4 +1,4 @@
-"""What a training is put together from, and what its checkpoint says about it. test_launch.py runs it as a whole."""
+"""The parts of a training, and the description in its checkpoint. test_launch.py runs a complete training."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_the_metadata_of_a_checkpoint_describe_its_network_and_its_data(name: st
 
 def test_weights_are_those_of_the_perceptual_space(tmp_path: Path) -> None:
     layout, paper = Layout(tmp_path, tmp_path), load("paper", PARAMS).experiments
-    assert weights_of(layout, paper["cifar10_imle_rtm"]) == layout.weights("vgg16")  # of LPIPS
+    assert weights_of(layout, paper["cifar10_imle_rtm"]) == layout.weights("vgg16")  # LPIPS needs them
     assert weights_of(layout, smoke_workspace.experiment(IMLE)) == layout.weights("digit_classifier")
     assert weights_of(layout, paper["cifar10_stylegan2_rtm"]) is None
 

@@ -1,4 +1,4 @@
-"""`rtm train` as a whole, in a separate folder that holds earlier runs or none."""
+"""The complete `rtm train`, in a separate folder with or without earlier runs."""
 
 import errno
 import os
@@ -58,7 +58,7 @@ def test_a_finished_training_does_not_start_again(smoke: Config, capsys: pytest.
 def test_fewer_gpus_accumulate_what_the_others_would_have_done(
     smoke: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message and the receipt; that results stay the same is shown beside the tests of several processes."""
+    """This tests the message and the receipt. The tests of several processes show that the results stay the same."""
     monkeypatch.setattr("rtm.training.launch.check_devices", lambda *_: False)  # train on the CPU
     chosen = smoke.experiment(NAME)
     asking = chosen.recipe.resources.model_copy(update={"gpus": 4, "hours": 140.0})
@@ -101,7 +101,7 @@ def test_two_nodes_train_as_one_with_two_processes(tmp_path: Path, monkeypatch: 
 
 
 def _train(given: dict[str, str], nodes: int) -> None:
-    """By one command on each node, with the variables that SLURM sets."""
+    """Train by one command on each node, with the variables that SLURM sets."""
     command = [sys.executable, "-m", "rtm", "train", NAME, "--scale", "smoke"]
     job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NUM_NODES": str(nodes)}
     address = {"SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1", "SLURMD_NODENAME": "127.0.0.1"}
@@ -125,7 +125,7 @@ def test_an_unfinished_training_is_reported_and_resumed(
     smoke: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def begin() -> str:
-        """Start it, stop it at its first check, and return the messages."""
+        """Start the training, stop it at its first check, and return the messages."""
         capsys.readouterr()
         with monkeypatch.context() as patch, pytest.raises(SystemExit):
             patch.setattr("rtm.training.loop.listen", lambda stop: stop())
@@ -150,7 +150,7 @@ def test_an_unfinished_training_is_reported_and_resumed(
         "code of rtm.methods.imle.method:ImleMethod changed"
     ]
     steps = [row["step"] for row in log_rows(second / "log.jsonl")]
-    assert steps == sorted(set(steps))  # it resumed
+    assert steps == sorted(set(steps))  # it resumed and repeated no step
 
     job(smoke).outputs[0].unlink()
     job(smoke).receipt.unlink()

@@ -1,4 +1,4 @@
-"""The loop: pinned first losses, exact resumption after a kill, the same result from two processes."""
+"""The loop: recorded first losses, exact resumption after a kill, the same result from two processes."""
 
 import csv
 import json
@@ -92,7 +92,7 @@ def test_a_stop_saves_and_the_same_command_resumes_exactly(
     request: pytest.FixtureRequest,
     number: signal.Signals,
 ) -> None:
-    before = signal.signal(number, signal.SIG_DFL)  # a test that runs in the background ignores some
+    before = signal.signal(number, signal.SIG_DFL)  # in the background some signals are ignored
     request.addfinalizer(lambda: signal.signal(number, before))
     chosen, (folder, whole) = smoke_workspace.experiment(IMLE, **STOPPED), undisturbed
     stopped = smoke_workspace.run(tmp_path, chosen, "stopped")
@@ -105,7 +105,7 @@ def test_a_stop_saves_and_the_same_command_resumes_exactly(
     monkeypatch.setattr(stopped.method, "step", interrupted)
     with pytest.raises(Stopped, match=r"saved itself at step 1 of .*; the same command resumes"):
         stopped.train()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a second Ctrl-C ends it at once
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a second Ctrl-C ends the run at once
     assert 0 < stopped.done < chosen.steps()
     resumed = smoke_workspace.run(tmp_path, chosen, "stopped")
     assert resumed.done == stopped.done
@@ -191,7 +191,7 @@ def test_a_state_that_cannot_be_read_costs_one_save(tmp_path: Path, capsys: pyte
     damaged = f"{state} is damaged or of another kind: its sha256 is not the one in its first line."
     assert f"{damaged} Resuming at step {resumed.done} from {previous}." in capsys.readouterr().err
     resumed._save()
-    assert saved(previous)["done"] == resumed.done  # never the damaged one
+    assert saved(previous)["done"] == resumed.done  # the damaged state is not kept
     resumed.train()
     assert same(weights(whole), weights(resumed))
     assert [saved(path)["done"] for path in (state, previous)] == [6, 4]
@@ -211,7 +211,7 @@ def test_every_flipped_bit_of_a_save_is_found(tmp_path: Path, capsys: pytest.Cap
     state = tmp_path / "run/state.pt"
     content = state.read_bytes()
     rng = Random(0)
-    places = [rng.randrange(8 * 200) for _ in range(100)]  # of the header
+    places = [rng.randrange(8 * 200) for _ in range(100)]  # bits of the header
     places += [rng.randrange(8 * len(content)) for _ in range(300)]
     for place in places:
         flipped = bytearray(content)
@@ -277,7 +277,7 @@ def test_data_that_change_are_noticed_at_the_next_save(tmp_path: Path) -> None:
     run = smoke_workspace.run(tmp_path, smoke_workspace.experiment(IMLE))
     images = tmp_path / "images.npy"
     os.utime(images, (0, 0))
-    run._save()  # the same bytes
+    run._save()  # only the file's time has changed, not its bytes
     other = images.read_bytes()[:-1] + b"x"
     images.unlink()
     images.write_bytes(other)
@@ -338,12 +338,13 @@ def test_two_processes_train_as_one(forks: Forks, tmp_path: Path, imle: dict[str
     assert losses(tmp_path / "parallel") == pytest.approx(losses(tmp_path / "in parts"), rel=1e-4)
     for number in ("rounds", "epsilon", "rejected", "matched_gap", "distinct_matches"):
         found = [last_of_log(tmp_path / name, number) for name in ("parallel", "single")]
-        assert found[0] == pytest.approx(found[1], abs=0.03)  # weights differ by rounding, so a few samples may
-    removed = ("decoder.constant", "decoder.layers.0.", "decoder.layers.1.branch.layers.7.bias")  # by instance norms:
-    for name, tensor in weights(single).items():  # their gradients are rounding, of which Adam makes whole steps
+        assert found[0] == pytest.approx(found[1], abs=0.03)  # weights differ by rounding, so a few matches may differ
+    # instance norms remove the effect of these: their gradients are only rounding, which Adam turns into full steps
+    removed = ("decoder.constant", "decoder.layers.0.", "decoder.layers.1.branch.layers.7.bias")
+    for name, tensor in weights(single).items():
         if not name.startswith(removed):
             moved = (tensor - begun[name]).norm()
-            # 1e-4 on most processors: Adam makes much of the rounding of a gradient near zero; other pairs would give 1
+            # 1e-4 on most processors; more if Adam magnifies the rounding of gradients near zero; 1 with other pairs
             assert (weights(parallel)[name] - tensor).norm() <= 0.02 * moved, name
 
 
@@ -373,7 +374,7 @@ def test_the_checkpoint_explains_itself_and_draws(tmp_path: Path) -> None:
     together = draw(generator, chosen.architecture, 0, torch.arange(5))
     assert together.shape == (5, 8, 8, 3) and together.dtype == torch.uint8
     alone = draw(generator, chosen.architecture, 0, torch.tensor([3]))
-    assert (together[3].int() - alone[0].int()).abs().max() <= 1  # another batch size may round differently
+    assert (together[3].int() - alone[0].int()).abs().max() <= 1  # with another batch size rounding may differ
     other = smoke_workspace.experiment("shells_imle_mlp")
     with pytest.raises(UserError, match="does not fit"):
         load_generator(other.architecture, tmp_path / "w.safetensors", torch.device("cpu"))
@@ -395,7 +396,7 @@ def test_the_selected_weights_are_those_that_scored_best(tmp_path: Path) -> None
     run.export(tmp_path / "w.safetensors", tmp_path / "curve.csv", {})
     assert checkpoint_metadata(tmp_path / "w.safetensors") == {"selected_step": 4, "selection_score": 1.0}
     assert same(load_file(tmp_path / "w.safetensors"), seen[1]) and not same(seen[1], seen[2])
-    assert Run(build_method(setting), setting, tmp_path / "run").best["step"] == 4  # the state holds it
+    assert Run(build_method(setting), setting, tmp_path / "run").best["step"] == 4  # the state contains it
     curve = [row for row in csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()) if row["fid"]]
     assert [(row["step"], row["fid"]) for row in curve] == [("2", "3.0"), ("4", "1.0"), ("6", "2.0")]
     assert all(row["loss"] for row in curve)

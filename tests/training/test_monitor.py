@@ -1,4 +1,4 @@
-"""Measurements during training: who is watched, how often, and the same numbers as by hand."""
+"""Measurements during training: which trainings, how often, and the same numbers as by hand."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ def changed(chosen: Experiment, part: str, **values: Any) -> Experiment:
 
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Config, Layout, DigitsExtractor]:
-    """A layout whose digit classifier has learnt nothing."""
+    """A layout with an untrained digit classifier."""
     layout = Layout(tmp_path, tmp_path)
     smoke_workspace.setting(tmp_path, smoke_workspace.experiment(IMLE))
     layout.weights("digit_classifier").parent.mkdir()
@@ -37,7 +37,7 @@ def made(tmp_path: Path) -> tuple[Config, Layout, DigitsExtractor]:
 
 
 def drawn(folder: Path, setting: Setting, number: int, extractor: DigitsExtractor) -> tuple[nn.Module, Any]:
-    """A generator, and the features of its images that are measured."""
+    """A generator, and the features of the images that are measured."""
     generator = checkpoints.write(folder / "w.safetensors", setting.experiment)
     architecture, batch = setting.experiment.architecture, setting.experiment.recipe.evaluation.batch
     images = draw_many(generator, architecture, seed_of("selection"), number, batch, setting.device)
@@ -51,7 +51,7 @@ def test_a_curve_is_of_few_samples_against_as_many_images(
     chosen = smoke_workspace.experiment(IMLE, epochs=5)  # 30 steps
     watching = chosen.recipe.training.watch
     assert watching is not None
-    looks = watching.model_copy(update={"looks": 4, "samples": 48, "k": 5})  # 48: all images of the dataset
+    looks = watching.model_copy(update={"looks": 4, "samples": 48, "k": 5})  # 48 are all images of the dataset
     setting = smoke_workspace.setting(tmp_path, changed(chosen, "training", watch=looks))
     watch = watch_of(config, layout, setting)
     assert watch is not None and not watch.selects and watch.every == 8  # steps 8, 16, 24; the loop adds the last

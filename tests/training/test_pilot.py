@@ -1,4 +1,4 @@
-"""The pilot reports what trainings with its radii log, and says what it cannot do."""
+"""The pilot reports the same numbers as trainings with its radii, and refuses other methods."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from rtm.training.pilot import Tried, advice, pilot
 @pytest.mark.slow(seconds=3)
 def test_it_reports_the_gap_of_a_training_with_each_radius(tmp_path: Path) -> None:
     setting = smoke_workspace.setting(tmp_path, smoke_workspace.experiment("shells_imle_rtm", batch=24))
-    tried = list(pilot(setting, [0.0, 1.5], steps=8))  # 48 images: two steps a round
+    tried = list(pilot(setting, [0.0, 1.5], steps=8))  # 48 images make two steps a round
     assert [each.epsilon for each in tried] == [0.0, 1.5]
     assert tried[0].radius == tried[0].rejected == 0 < tried[1].radius and tried[1].rejected > 0
 
