@@ -1,4 +1,4 @@
-"""Where small jobs run: a folder, or a repository with a store, with a small package in place of rtm/."""
+"""Places where small jobs run: a folder or a repository with a store, with a small package in place of rtm/."""
 
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from rtm.lineage.store import SWITCH
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A small package in place of rtm/, in a folder of its own."""
+    """A small package in place of rtm/, in a separate folder."""
     folder = tmp_path / "rtm"
     folder.mkdir()
     for name, text in CODE.items():

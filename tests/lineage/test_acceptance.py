@@ -1,4 +1,4 @@
-"""A refactoring is kept by a signature; whatever else differs is refused."""
+"""A signature accepts a refactoring; every other difference is refused."""
 
 import json
 import re

@@ -13,12 +13,12 @@ from rtm.lineage.receipts import Ledger
     ("old", "new", "found"),
     [
         ({"a": [1, {"b": "x"}]}, {"a": [1, {"b": "x"}]}, []),
-        ({"a": None, "b": {"c": None}}, {"b": {}, "d": None}, []),  # an option that is not used
+        ({"a": None, "b": {"c": None}}, {"b": {}, "d": None}, []),  # null is the same as absent
         ({"a": 1}, {}, [("a", "1", "absent")]),
         ({}, {"a": "absent"}, [("a", "absent", '"absent"')]),
         ({"b": 1, "a": {"c": [0, {"d": None}]}}, {"b": 2, "a": {"c": [0, {"d": 0}]}},
          [("a.c[1].d", "null", "0"), ("b", "1", "2")]),
-        ({"a": [1, 2]}, {"a": [1]}, [("a", "[1, 2]", "[1]")]),  # no place of one is that of the other
+        ({"a": [1, 2]}, {"a": [1]}, [("a", "[1, 2]", "[1]")]),  # lists of different lengths are not compared by place
         ({"a": {"b": 1}}, {"a": [1]}, [("a", '{"b": 1}', "[1]")]),
         (1, 2, [("", "1", "2")]),
         ({"a": True, "b": 0}, {"a": 1, "b": 0.0}, [("a", "true", "1"), ("b", "0", "0.0")]),  # equal in Python

@@ -1,4 +1,4 @@
-"""What a branch, a tag or a file of DVC names stays in the store."""
+"""A result that a branch, a tag or a file of DVC names stays in the store."""
 
 import subprocess
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_what_a_branch_or_dvc_needs_stays() -> None:
     (unneeded,) = collect.unneeded(shelf(), shelf().entries())
     assert unneeded.receipt["parts"]["params"] == {"lr": 3}
     freed = collect.remove(shelf(), [unneeded])
-    assert freed == len("weights 3")  # the curve is that of the others too
+    assert freed == len("weights 3")  # other results have the same curve
     left = {entry.receipt["parts"]["params"]["lr"] for entry in shelf().entries() if shelf().holds_all(entry)}
     assert left == {1, 2}
 

@@ -1,4 +1,4 @@
-"""What a definition says: what may be written otherwise, and what may not."""
+"""The content of a definition: changes of writing that keep it, and changes that do not."""
 
 import pytest
 from support.small_jobs import root
@@ -27,7 +27,7 @@ def test_the_same(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("def f(x):\n    return x", "def f(y):\n    return y"),  # may be passed by name
+        ("def f(x):\n    return x", "def f(y):\n    return y"),  # a caller may use the name
         ("def f(s):\n    a, b = s\n    return a - b", "def f(s):\n    a, b = s\n    return b - a"),
         ("g = 2\ndef f():\n    return g", "g = 2\ndef f():\n    g = g\n    return g"),
         ("def f():\n    x = 1\n    return locals()", "def f():\n    y = 1\n    return locals()"),

@@ -1,4 +1,4 @@
-"""The id of a definition follows from what it says and from all that it reaches."""
+"""The id of a definition follows from its own content and from all definitions that it reaches."""
 
 import random
 
@@ -15,7 +15,7 @@ CYCLE = (
 
 
 def test_definitions_that_use_each_other() -> None:
-    """The names of a cycle do not matter, what it does does."""
+    """The names in a cycle do not change the id, but its code does."""
     ways = {root({"a": CYCLE.format(one, other)}) for one in "fgh" for other in "fgh"}
     assert len(ways) == 9
     renamed = CYCLE.format("q", "g").replace("h(n", "q(n")
@@ -32,7 +32,7 @@ def test_definitions_that_use_each_other() -> None:
 
 
 def drawn(chance: random.Random) -> Uses:
-    """Definitions of few contents, so that many are the same; many use each other, or none does."""
+    """Definitions with only two different contents, so many are the same. Their uses have cycles, or have none."""
     count, is_round, uses = chance.randrange(1, 7), chance.randrange(2), dict[int, tuple[int, ...]]()
     for key in range(count):
         within = range(count if is_round else key)
@@ -47,14 +47,14 @@ def ids_of(uses: Uses) -> dict[int, str]:
 
 
 def unfolded(uses: Uses, key: int, depth: int) -> str:
-    """What a definition says with all that it uses written out."""
+    """The content of a definition, with all its uses written out to this depth."""
     own, below = uses[key]
     return f"{own}({','.join(unfolded(uses, use, depth - 1) for use in below)})" if depth else ""
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_has_one_id_says_the_same_however_far_it_is_followed(seed: int) -> None:
-    """Two of n definitions that differ at all differ within n steps; both may stand in different graphs."""
+    """If two of n definitions differ, they differ within n steps. They may be in different graphs."""
     chance = random.Random(seed)
     graphs = [drawn(chance) for _ in range(20)]
     said: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""What a receipt says of the commit."""
+"""The commit in a receipt."""
 
 from pathlib import Path
 

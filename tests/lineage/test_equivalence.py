@@ -1,4 +1,4 @@
-"""Code that was accepted as the same: by definition, in any order, and no more than that."""
+"""Accepted equal code: by definition, in any order, and nothing beyond the accepted lines."""
 
 import itertools
 from pathlib import Path
@@ -33,7 +33,7 @@ def graph(*edits: Edit) -> Graph:
 
 
 def lines(old: Graph, new: Graph, *known: Line) -> list[Line]:
-    """What is to be accepted for the new code to be the old one."""
+    """The lines to accept, so that the new code counts as the old code."""
     compared = Comparison(old, new, known)
     found = smallest([compared.line(pair, {"reason": "r"}) for pair in compared.changed], [compared])
     assert Comparison(old, new, [*known, *found]).equal()
@@ -48,14 +48,14 @@ def names(found: list[Line]) -> list[str]:
 def test_what_changed_is_named() -> None:
     assert Comparison(graph(), graph()).reasons == []
     assert Comparison(graph(), graph(LEAF)).reasons == ["code of rtm.c:leaf changed"]
-    assert Comparison(graph(), graph(MIDDLE)).reasons == ["code of rtm.b:middle changed"]  # it uses the same otherwise
+    assert Comparison(graph(), graph(MIDDLE)).reasons == ["code of rtm.b:middle changed"]  # the uses are the same
     used = ("b", "leaf(x) * other(x)", "leaf(x) * leaf(x)")
     assert Comparison(graph(), graph(used)).reasons == ["code of rtm.b:middle changed", "rtm.c:other is gone"]
     assert Comparison(graph(used), graph()).reasons == ["code of rtm.b:middle changed", "rtm.c:other is new"]
     renamed = [("c", "def leaf", "def sheet"), ("b", "import leaf", "import sheet as leaf"), OTHER]
     assert Comparison(graph(), graph(*renamed)).reasons == ["code of rtm.c:other changed"]
     both = [*renamed[:2], LEAF]
-    assert Comparison(graph(), graph(*both)).reasons == ["code of rtm.c:sheet changed"]  # by its place
+    assert Comparison(graph(), graph(*both)).reasons == ["code of rtm.c:sheet changed"]  # found by its place
     assert len(aligned(graph(), graph(*both))) == 4
 
 
@@ -92,7 +92,7 @@ def test_a_later_change_is_one() -> None:
 
 @pytest.mark.parametrize("edits", list(itertools.combinations([LEAF, OTHER, MIDDLE, MAIN], 2)))
 def test_branches_merge_in_any_order(edits: tuple[Edit, Edit]) -> None:
-    """Each accepts its own change against the common code; together they are the merged code."""
+    """Each branch accepts its own change of the common code. Together these lines accept the merged code."""
     found = [line for edit in edits for line in lines(graph(), graph(edit))]
     for order in itertools.permutations([*found, found[0]]):
         assert Comparison(graph(), graph(*edits), order).equal()

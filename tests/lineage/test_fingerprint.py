@@ -1,4 +1,4 @@
-"""Code by its content: what may change without a result being stale, and what may not."""
+"""Fingerprints of code by content: changes that keep a result fresh, and changes that do not."""
 
 import ast
 import random
@@ -102,7 +102,7 @@ def test_modules_and_folders_move(code: Code, entries: list[Entries], roots: lis
 
 
 class Undressed(ast.NodeTransformer):
-    """No docstrings and no hints of functions."""
+    """Removes docstrings and type hints of functions."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)
@@ -121,7 +121,7 @@ def test_comments_docstrings_and_hints_do_not_count(code: Code, entries: list[En
 
 
 def changeable(statement: ast.AST) -> list[ast.AST]:
-    """Constants, operators and calls that are neither hints nor docstrings."""
+    """Constants, operators and calls, without type hints and docstrings."""
     found: list[ast.AST] = []
     for key, value in ast.iter_fields(statement):
         for child in value if isinstance(value, list) else [value]:
@@ -169,16 +169,16 @@ def test_a_change_counts_for_those_that_reach_it(
         expected = [bool(keys & each) for each in reached]
         now = variants.of(module, written(code.sources[module], statement))
         changed = [now.root(each) != root for each, root in zip(entries, roots, strict=True)]
-        if count % 10 == 0:  # what the variants share changes nothing
+        if count % 10 == 0:  # shared caches of the variants do not change the result
             alone = Code(now.sources, code.files)
             assert [alone.root(each) for each in entries] == [now.root(each) for each in entries]
         assert changed == expected, (keys, ast.unparse(statement))
         counts.add(sum(expected))
-    assert len(counts) > 5  # some count for none, some for many
+    assert len(counts) > 5  # some changes reach no entry, some reach many
 
 
 class Renamed(ast.NodeTransformer):
-    """Renames a function of a module, in it and where others use it."""
+    """Renames a function of a module, in the module and in its users."""
 
     def __init__(self, module: str, name: str, own: bool) -> None:
         self.module, self.name, self.own = module, name, own
@@ -211,7 +211,7 @@ class Renamed(ast.NodeTransformer):
 
 
 def is_only(tree: ast.Module, name: str) -> bool:
-    """Whether a name is a function of the module and nothing else in it."""
+    """Whether a name in the module stands for one function and nothing else."""
     parts = list(ast.walk(tree))
     others = [part for part in parts if isinstance(part, ast.arg) and part.arg == name]
     stored = [
@@ -255,7 +255,7 @@ def test_a_local_variable_is_renamed(code: Code, variants: Variants, entries: li
 
 
 def rename_locals(function: ast.FunctionDef) -> int:
-    """Give new names to variables that are only assigned and read in the function itself."""
+    """Rename variables that only this function assigns and reads."""
     parts = list(ast.walk(function))
     if any(isinstance(part, ast.Global | ast.Nonlocal | ast.Import | ast.ImportFrom | ast.ClassDef) for part in parts):
         return 0
@@ -325,7 +325,7 @@ def test_what_is_left_out_is_there(code: Code) -> None:
     assert set(LEFT_OUT) <= code.sources.keys()
 
 
-# what parameters select
+# code that parameters select
 
 
 def trainings() -> dict[str, Job]:
@@ -368,7 +368,7 @@ def test_a_new_mapper_leaves_everything_fresh(code: Code) -> None:
 
 
 def meant(package: Path, name: str, edit: Callable[[str], str]) -> bool:
-    """Whether an edit of a module changes what it means to the entry."""
+    """Whether an edit of a module changes the fingerprint of the entry."""
     before = present().root((ENTRY,))
     path = package / f"{name}.py"
     path.write_text(edit(path.read_text()))
@@ -385,7 +385,7 @@ def replace(old: str, new: str) -> Callable[[str], str]:
     [
         ("second", replace("LIMIT = 3", "# a comment\nLIMIT  =  (3)"), False),
         ("second", replace("def used():", 'def used() -> "int":\n    """A docstring."""'), False),
-        ("second", replace("return 1", "return 5"), False),  # nothing reaches it
+        ("second", replace("return 1", "return 5"), False),  # nothing uses it
         ("second", lambda text: text + "\n\ndef another():\n    return used()\n", False),
         ("second", replace("LIMIT = 3", "LIMIT = 4"), True),
         ("second", replace("return LIMIT", "return -LIMIT"), True),

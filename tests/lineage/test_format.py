@@ -1,4 +1,4 @@
-"""What a receipt must be, and the definitions beside it."""
+"""The format of a receipt and of the definitions beside it."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_code_that_is_lost_is_named(package: Path, capsys: pytest.CaptureFixture
     make(made)
     (code,) = Path("lineage/code").iterdir()
     assert json.loads(made.receipt.read_text())["parts"]["code"] == code.stem
-    code.write_text(code.read_text().replace("rtm.third:all", "rtm.other:all"))  # a name is for people
+    code.write_text(code.read_text().replace("rtm.third:all", "rtm.other:all"))  # names are only for people
     edit(package, "third", "return 2", "return 1 + 1")
     code.write_text(code.read_text().replace('"own": "', '"own": "0'))
     with pytest.raises(UserError, match=r"lineage/code/\w+\.json: its name does not follow from its content"):

@@ -1,4 +1,4 @@
-"""Hashes of files are remembered, and a memory that is wrong or cannot be kept does no harm."""
+"""Hashes of files are remembered. A damaged memory, or one that cannot be saved, does no harm."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_hashes_that_cannot_be_saved_fail_no_job(monkeypatch: pytest.MonkeyPatch
 
 
 def remembered() -> dict[str, dict[str, str]]:
-    """A file `x`, whose hash the memory holds."""
+    """Write a file `x` and remember its hash; the memory."""
     write_text("x", "text")
     first = Hashes()
     assert first.described(Path("x")) == {"md5": digest("x", "md5"), "size": 4}
@@ -35,7 +35,7 @@ def test_a_file_is_read_once_and_again_when_it_changed() -> None:
     known["x"]["md5"] = "from the memory"
     write_json(hashes.HASHES, known)
     assert Hashes().described(Path("x")) == {"md5": "from the memory", "size": 4}
-    write_text("x", "TEXT")  # as large as before
+    write_text("x", "TEXT")  # the same size as before
     assert Hashes().described(Path("x")) == {"md5": digest("x", "md5"), "size": 4}
 
 

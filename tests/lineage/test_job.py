@@ -1,4 +1,4 @@
-"""A job: its name, its command, what it reads, and which of its files later jobs do not depend on."""
+"""A job: its name, its command, its inputs, and the files that later jobs do not depend on."""
 
 from pathlib import Path
 

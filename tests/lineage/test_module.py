@@ -1,4 +1,4 @@
-"""What the top of a module defines, imports and does when it is imported."""
+"""The top level of a module: its definitions, its imports, and the statements that run on import."""
 
 import pytest
 
@@ -13,11 +13,11 @@ from rtm.lineage.scopes import Import
         ("def x(): pass\nasync def y(): pass\nclass z: pass", "x y z", "", 0),
         ("x = y = 1\n(z, w) = 1, 2", "x y z w", "", 0),
         ("x: int = 1\ny: int", "x y", "", 0),
-        ("x[0] = 1\nx.y = 2\nx += 1\n[x] = [1]", "", "", 4),  # [x] = is a list, which nobody writes
-        ("x = (y := 1)", "", "", 1),  # it binds more than it seems to
+        ("x[0] = 1\nx.y = 2\nx += 1\n[x] = [1]", "", "", 4),  # [x] = is rare, so it counts as a statement
+        ("x = (y := 1)", "", "", 1),  # it binds y too
         ("for x in y: pass\nif x: y = 1\nprint(x)\ndel x", "", "", 4),
         ("import a.b, c as d\nfrom e import f", "", "a d f", 0),
-        ("from a import *", "", "", 1),  # whose names are not known
+        ("from a import *", "", "", 1),  # the names are unknown
         ("if TYPE_CHECKING:\n    from a import b", "", "", 0),
         ("if not TYPE_CHECKING:\n    from a import b", "", "", 1),
         ("try:\n    import a\nexcept ImportError:\n    a = None", "", "", 1),
@@ -29,7 +29,7 @@ def test_a_statement_defines_imports_or_runs(text: str, defined: str, bound: str
 
 
 def test_two_definitions_of_one_name_both_count() -> None:
-    """The second may use the first, as a property and its setter do."""
+    """The second may use the first, as a setter uses its property."""
     once, twice, other = (parse(text) for text in ("x = 1", "x = 1\nx = x + 1", "x = 2\nx = x + 1"))
     assert len(twice.statements["x"]) == 2
     assert len({once.piece("x"), twice.piece("x"), other.piece("x")}) == 3

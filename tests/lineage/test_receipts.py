@@ -1,4 +1,4 @@
-"""Freshness by content: what must run again, why, and how it comes back."""
+"""Freshness by content: the jobs that must run again, the reasons, and advice to bring results back."""
 
 import dataclasses
 import json

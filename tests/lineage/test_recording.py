@@ -1,4 +1,4 @@
-"""A receipt comes last and says what ran; what would be lost or unknown is refused before."""
+"""A receipt is written last and describes the code that ran. A job that would lose work is refused before it starts."""
 
 import json
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_a_lost_training_is_not_repeated() -> None:
     run.mkdir(parents=True)
     with pytest.raises(UserError, match="dvc pull out"):
         make(train)
-    (run / "state.prev.pt").touch()  # unless its state is here
+    (run / "state.prev.pt").touch()  # allowed if the state of the run is here
     make(train)
     assert state(train) is State.FRESH
 

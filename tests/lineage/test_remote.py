@@ -1,4 +1,4 @@
-"""A DVC remote brings results back; one that is damaged, or does not answer, brings none."""
+"""A DVC remote brings results back. Damaged results are not used, and a silent remote is left alone."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names are bound where Python's own compiler says that they are."""
+"""Names are bound in the same scopes as in Python's own compiler."""
 
 import ast
 import symtable
@@ -57,7 +57,7 @@ async def four():
 
 
 def compiled(text: str) -> Iterator[Bound]:
-    """The scopes of functions and classes as the compiler sees them; those of comprehensions are left out."""
+    """The compiler's scopes of functions and classes, without the scopes of comprehensions."""
 
     def walk(table: symtable.SymbolTable) -> Iterator[Bound]:
         for child in table.get_children():
@@ -90,7 +90,7 @@ def test_the_scopes_of_the_package_are_those_of_the_compiler() -> None:
 
 
 def scopes(text: str) -> list[Scope]:
-    """From the outermost to the innermost of definitions that stand in each other."""
+    """The scopes of nested definitions, the outermost first."""
     nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, SCOPED)]
     made: list[Scope] = []
     for node in nodes:

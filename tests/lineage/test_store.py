@@ -1,4 +1,4 @@
-"""The store: addresses without names, bytes that are right, and links that share space without sharing mistakes."""
+"""The store: addresses without names, only right bytes, and links that save space but protect the bytes."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_a_null_is_no_parameter_and_an_input_that_was_never_made_has_no_address(
     assert address("train", {"params": {}, "inputs": {"fetch/x": None}}) is None
 
 
-# what is served
+# served results
 
 
 @pytest.mark.parametrize("root", ["", "demo/"])
@@ -99,13 +99,13 @@ def test_what_is_replaced_is_kept() -> None:
     for md5 in {md5 for entry in shelf().entries() for md5 in entry.md5s}:
         shelf().object(md5).chmod(0o644)
     second = next(entry for entry in shelf().entries() if entry.receipt["parts"]["params"] == {"lr": 2})
-    (shelf().index / second.file).unlink()  # as if it were from before the store
+    (shelf().index / second.file).unlink()  # as if it is older than the store
     assert served(training(lr=1)) and served(training(lr=2))
     assert training(lr=2).outputs[0].read_text() == "second"
 
 
 def test_a_wrong_receipt_of_other_bytes_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs of one training differ in their bytes: weights that are absent come back as those that were recorded."""
+    """Two runs of a training give different bytes. Absent weights come back with the bytes of the recorded run."""
     train(training(), "one run")
     first = training().receipt.read_text()
     for path in (*training().outputs, training().receipt):

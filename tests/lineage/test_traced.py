@@ -1,7 +1,7 @@
-"""A receipt never calls a wrong number fresh: whatever a stage executes is in its fingerprint.
+"""A receipt never calls a wrong number fresh, because all code that a stage executes is in its fingerprint.
 
 Every stage runs for real at smoke scale while Python's profiler notes the functions of rtm/ that are called. Each of
-them is then changed, one at a time, and the fingerprint of the stage must change with it.
+them is then changed, one at a time, and the fingerprint of the stage must change too.
 """
 
 import ast
@@ -57,7 +57,7 @@ def tracing(seen: set[Function]) -> Iterator[None]:
 
 
 def _is_ours(code: CodeType) -> bool:
-    """A function of rtm/; templates have frames too."""
+    """Whether it is a function of rtm/; templates also have frames."""
     path = code.co_filename
     return path.startswith(PACKAGE) and path.endswith(".py") and bool(code.co_flags & CO_OPTIMIZED)
 
@@ -73,7 +73,7 @@ def verb(patch: pytest.MonkeyPatch, *words: str) -> None:
 
 
 def prepared(folder: Path) -> Config:
-    """A workspace whose params/ also name somebody else's images."""
+    """A workspace whose params/ also have an entry for foreign images."""
     shutil.copytree(PARAMS, folder / "params")
     np.save("others.npy", np.random.default_rng(0).integers(0, 256, (64, 8, 8, 3), np.uint8))
     entry = {"source": "Noise", "samples": "others.npy", "sha256": digest_of_all(Path("others.npy"))}
@@ -83,7 +83,7 @@ def prepared(folder: Path) -> Config:
 
 
 def calls(config: Config) -> dict[str, tuple[str, ...]]:
-    """The verbs to trace by job, in an order in which each finds what it reads."""
+    """Job -> the command to trace, in an order in which each job finds its inputs."""
     found: dict[str, tuple[str, ...]] = {
         "fetch/digits": ("fetch", "digits"),
         "fetch/shells": ("fetch", "shells"),
@@ -108,12 +108,12 @@ def calls(config: Config) -> dict[str, tuple[str, ...]]:
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Job, set[Function]]]:
-    """The functions that each job called, and a job of every stage."""
+    """The functions that each job called. There is a job of every stage."""
     folder = tmp_path_factory.mktemp("traced")
     seen: dict[Job, set[Function]] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr("rtm.models.digits.STEPS", 20)  # of 1,000: each calls what the first one did
+        patch.setattr("rtm.models.digits.STEPS", 20)  # of 1,000, because every step calls the same functions
         config = prepared(folder)
         graph = jobs(config)
         for name, words in calls(config).items():
@@ -145,7 +145,7 @@ def test_every_stage_is_traced(traced: Mapping[Job, set[Function]]) -> None:
 
 @pytest.fixture
 def _no_collections() -> Iterator[None]:
-    """Syntax trees have no cycles; to look for some takes as long as all else."""
+    """Syntax trees have no cycles, and the garbage collector would take half of the time."""
     gc.disable()
     yield
     gc.enable()
@@ -160,7 +160,7 @@ def test_a_change_of_any_executed_function_changes_the_fingerprint(traced: Mappi
     assert len(functions) > 200
     for number, function in enumerate(sorted(functions)):
         changed = variants.of(function[0], with_change(code.sources[function[0]], function))
-        is_watch = changed.root(WATCH) != roots[WATCH]  # numbers of the curve alone: no weight depends on them
+        is_watch = changed.root(WATCH) != roots[WATCH]  # only numbers of the curve: no weight depends on them
         users = {
             job.entries: job
             for job, called in traced.items()
@@ -171,7 +171,7 @@ def test_a_change_of_any_executed_function_changes_the_fingerprint(traced: Mappi
             for entries, job in users.items()
             if changed.root(entries) == roots[entries]
         }
-        if number % 50 == 0:  # what the variants share changes nothing
+        if number % 50 == 0:  # shared caches of the variants do not change the result
             alone = Code(changed.sources, code.files)
             assert all(alone.root(entries) == changed.root(entries) for entries in roots)
     assert not missed, "\n".join(sorted(missed))
@@ -184,13 +184,13 @@ def places(text: str) -> list[range]:
 
 
 def statement(text: str, place: range) -> ast.stmt:
-    """The one on these lines, parsed alone: a module takes as long as twenty of them."""
+    """The statement on these lines, parsed alone: parsing the module would take twenty times as long."""
     lines = text.splitlines()[place.start - 1 : place.stop - 1]
     return ast.parse("\n" * (place.start - 1) + "\n".join(lines)).body[0]
 
 
 def with_change(text: str, function: Function) -> str:
-    """A module with a statement more, or another value, in the function that begins at this line."""
+    """The module with one more statement, or another value, in the function that begins at this line."""
     module, line = function
     for place in places(text):
         if line not in place:
@@ -215,7 +215,7 @@ def with_change(text: str, function: Function) -> str:
 
 
 def test_little_is_left_out() -> None:
-    """What a fingerprint leaves out says how a job is called, found and shown; no number comes from it."""
+    """Fingerprints leave out only code that calls, finds and shows jobs. No number comes from this code."""
     assert set(LEFT_OUT) == {
         *("rtm.cli", "rtm.config", "rtm.lineage", "rtm.pipeline"),
         *("rtm.core.errors", "rtm.core.files", "rtm.core.layout", "rtm.core.progress"),
@@ -226,7 +226,7 @@ def test_little_is_left_out() -> None:
 
 
 CONFIG = "rtm.config"
-DERIVED: dict[str, tuple[str, Any, Stage]] = {  # what config computes: a wrong value in its place, and who reads it
+DERIVED: dict[str, tuple[str, Any, Stage]] = {  # computed by config: place, wrong value, and the stage that reads it
     "which number fills a cell": ("reports._section", lambda part: "latency", Stage.TABLE),
     "how many images a figure shows": ("reports.Figure.images", property(lambda self: 12345), Stage.FIGURE),
     "at which H samples are drawn": ("parameters.Depth.options", lambda self: {"H": 3}, Stage.SAMPLE),
@@ -236,7 +236,7 @@ DERIVED: dict[str, tuple[str, Any, Stage]] = {  # what config computes: a wrong 
 
 
 def forget() -> None:
-    """What was loaded with other code."""
+    """Drop everything that was loaded with other code."""
     loading._loaded.cache_clear()
     graph._known.cache_clear()
 

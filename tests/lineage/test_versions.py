@@ -1,4 +1,4 @@
-"""Versions of the packages that a stage used, in a fresh process and in one that had imported everything before."""
+"""Versions of the packages that a stage used, in a fresh process and in a process that imported everything before."""
 
 import json
 import subprocess
