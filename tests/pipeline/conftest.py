@@ -10,7 +10,7 @@ from rtm.pipeline import slurm
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Stand-ins for SLURM's commands, each a line of shell."""
+    """A function that writes stand-ins for SLURM's commands, each one line of shell."""
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.chdir(tmp_path)
     slurm._partitions.cache_clear()

@@ -1,4 +1,4 @@
-"""GPUs count only if they can be used, and what is wrong with the others is said in a sentence."""
+"""Only usable GPUs count; a sentence tells what is wrong with the others."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ def test_usable_gpus_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_snakemake_keeps_trainings_within_the_gpus_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--config gpus=2`: half of a training's four for twice its hours, and nothing else for one that asks for one."""
+    """`--config gpus=2`: a training of four GPUs gets two for twice the hours; a training of one GPU stays the same."""
     monkeypatch.chdir(ROOT)
     workflow = SimpleNamespace(is_main_process=True, executor_plugin=None)
     given, asked = (Plan(workflow, lambda path: path, site) for site in ({"gpus": "2"}, {}))
@@ -105,7 +105,7 @@ print(next(line.split()[1] for line in Path("/proc/self/status").read_text().spl
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's option")
 def test_memory_of_a_step_is_kept_for_the_next() -> None:
-    """In processes of their own: the option stays for the rest of a process."""
+    """In separate processes, because the option stays for the rest of a process."""
     calls = ("pass", "keep_memory()")
     run = [[sys.executable, "-c", HELD.format(call=call)] for call in calls]
     given_back, kept = (int(subprocess.check_output(each, text=True)) >> 10 for each in run)

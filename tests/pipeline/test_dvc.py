@@ -1,4 +1,4 @@
-"""dvc.yaml of a scale whose results are in git: stage by stage, with the checkpoints of some experiments."""
+"""dvc.yaml of a scale with its results in git: each stage, and the checkpoints of some experiments."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def test_only_some_checkpoints_are_kept_in_the_folder_that_every_clone_has() -> 
     assert "outs" not in found["desk_measure"]["do"] and found["desk_measure"]["do"]["metrics"]
     assert found["desk_figures"]["outs"] == [{"desk/reports/figures": {"persist": True, "cache": False}}]
     assert all(dep.startswith("desk/reports/") for dep in found["desk"]["deps"])
-    assert "desk_shared" not in found  # git has the receipts of its images
+    assert "desk_shared" not in found  # git has the receipts of the images
 
 
 def test_a_clone_pulls_everything_that_is_listed_without_a_remote_of_its_own() -> None:
@@ -46,8 +46,7 @@ def test_a_clone_pulls_everything_that_is_listed_without_a_remote_of_its_own() -
 
 
 def test_what_git_lists_of_the_desk_is_recorded_and_can_be_pulled() -> None:
-    """By the commit that a clone gets: `dvc pull` ends with an error at a stage without a record, or weights in no
-    store."""
+    """In the commit that a clone gets. `dvc pull` fails if a stage has no record or if weights are not in a store."""
     listed, recorded = (yaml.safe_load(git("show", f"HEAD:{name}"))["stages"] for name in ("dvc.yaml", "dvc.lock"))
     keys = {name: stage.get("foreach") for name, stage in listed.items() if name.startswith("desk_")}
     names = {f"{name}@{key}" if key else name for name, each in keys.items() for key in each or [""]}

@@ -1,4 +1,4 @@
-"""What is said when a job of Snakemake fails."""
+"""Messages after a job of Snakemake fails."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How long a plan says that its trainings take."""
+"""The time that a plan expects for its trainings."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Job]:
 
 
 def finish(job: Job, seconds: float) -> None:
-    """Signed, with a curve that two slices have written."""
+    """Finish a training: a receipt, and a curve from two slices."""
     write_json(job.receipt, {})
     write_text(job.volatile[0], f"step,seconds,loss\n1,0.5,\n2100,{seconds},0.4\n")
 
@@ -37,10 +37,10 @@ def said(graph: dict[str, Job], names: Sequence[str], at_a_time: int = 1) -> str
 def test_finished_trainings_with_other_mappers_say_how_long(graph: dict[str, Job]) -> None:
     for name, seconds in (("desk_mlp8/seed0", 1200), ("desk_rtm/seed0", 3600), ("desk_rtm/seed1", 1800)):
         finish(graph[f"train/{name}"], seconds)
-    finish(graph["train/desk_stylegan2_ada_mlp/seed0"], 99999)  # another method: not like them
+    finish(graph["train/desk_stylegan2_ada_mlp/seed0"], 99999)  # another method, so not similar
     assert said(graph, PLANNED).startswith("3 trainings to do, 90.0 min (as similar finished ones took); ")
     assert "45.0 min with 2 at a time" in said(graph, PLANNED, 2)
-    assert "30.0 min with 8 at a time" in said(graph, PLANNED, 8)  # one training is not shared
+    assert "30.0 min with 8 at a time" in said(graph, PLANNED, 8)  # a training is not divided
     assert "at a time" not in said(graph, PLANNED[:1], 2)
 
 

@@ -1,4 +1,4 @@
-"""TensorBoard and Weights & Biases show what log.jsonl holds, each step once, however often the run was killed."""
+"""TensorBoard and Weights & Biases show the rows of log.jsonl, each step once, also after several kills."""
 
 import json
 import struct
@@ -17,7 +17,7 @@ IMLE = "shells_imle_rtm"
 
 
 class Kept:
-    """A logger that remembers what it was given."""
+    """A logger that keeps its rows."""
 
     opened: list["Kept"]
 
@@ -85,7 +85,7 @@ def test_tensorboard_reads_what_was_logged(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    for _ in range(2):  # again when it is finished
+    for _ in range(2):  # the second time, the run is finished already
         run(tmp_path, "tensorboard").train()
     shown = EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
     rows = logged(tmp_path)
@@ -100,14 +100,14 @@ def test_tensorboard_reads_what_was_logged(tmp_path: Path) -> None:
 
 
 def records(file: bytes, block: int = 1 << 15) -> Iterator[bytes]:
-    """Of a log in LevelDB's format: after a header of 7 bytes, pieces with checksum, length and kind in blocks."""
+    """Records of a log in LevelDB's format: 7 bytes of header, then blocks of pieces with checksum, length and kind."""
     at, whole = 7, b""
     while at + 7 <= len(file):
         if block - at % block < 7:
             at += block - at % block
         size, kind = struct.unpack_from("<HB", file, at + 4)
         whole, at = whole + file[at + 7 : at + 7 + size], at + 7 + size
-        if kind in (1, 4):  # a record, or the last piece of one
+        if kind in (1, 4):  # a complete record, or its last piece
             yield whole
             whole = b""
 

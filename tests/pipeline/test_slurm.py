@@ -56,7 +56,7 @@ def test_only_a_running_job_is_requeued(tmp_path: Path, monkeypatch: pytest.Monk
         program.chmod(0o755)
     assert not slurm.requeue()
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    assert not slurm.requeue()  # cancelled
+    assert not slurm.requeue()  # the job was cancelled
     squeue.write_text("#!/bin/sh\necho RUNNING\n")
     assert slurm.requeue()
     scontrol.write_text("#!/bin/sh\nexit 1\n")
@@ -75,7 +75,7 @@ def test_the_request_is_repeated_while_the_controller_is_away(tmp_path: Path, mo
         program.chmod(0o755)
     assert slurm.requeue()
     (tmp_path / "asked").unlink()
-    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 70))  # there is no time left to wait
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 70))  # no time is left for waiting
     assert not slurm.requeue() and (tmp_path / "asked").read_text() == "\n"
 
 
@@ -182,7 +182,7 @@ def test_the_executor_is_completed(plugin: Any, programs: Callable[..., None]) -
 def test_a_node_may_tell_of_memory_where_the_state_does_not(
     plugin: Any, programs: Callable[..., None], tmp_path: Path, line: str, is_memory: bool
 ) -> None:
-    """As where cgroups are not used, and where a step of the job was ended and not the job."""
+    """For example without cgroups, or if SLURM ended a step of the job and not the job."""
     programs(scontrol="echo 'JobId=7 JobState=FAILED Reason=NonZeroExitCode'")
     executor = Executor(walltime=1440)
     job = Submitted(rule=SimpleNamespace(name="train"), wildcards=["", "x", "0"], resources={"mem_mb": 4000})

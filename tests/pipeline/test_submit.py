@@ -39,7 +39,7 @@ def test_a_job_that_was_submitted_after_all_is_not_submitted_twice(
         "\t".join([number, "PENDING", "rule_train", "train.x.0", f"{time:%Y-%m-%dT%H:%M:%S}", "None", str(tmp_path)])
         for number, time in (("8", before), ("9", now))
     )
-    late = "echo >> looked; [ $(wc -l < looked) -lt 2 ] && exit 0"  # the controller takes it in after its first answer
+    late = "echo >> looked; [ $(wc -l < looked) -lt 2 ] && exit 0"  # the job appears after the first answer
     programs(sbatch=f"echo >> asked; echo '{AWAY}' >&2; exit 1", squeue=f"{late}\ncat <<END\n{rows}\nEND")
     assert submit.submit(WORDS) == 0
     assert capfd.readouterr().out == "9\n" and (tmp_path / "asked").read_text() == "\n"

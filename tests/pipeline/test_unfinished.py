@@ -1,4 +1,4 @@
-"""Unfinished trainings of other code or parameters: named, taken over after a refactoring, and else left alone."""
+"""Unfinished trainings of other code or parameters are named, and taken over only after a refactoring."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 
 
 def saved(job: Job, name: str, params: dict[str, Any], seed: int = 0, ended: str = "stopped", step: int = 7) -> Path:
-    """A run that was saved, as a training with these parameters leaves it."""
+    """Write the saved run of a training with these parameters; its folder."""
     folder = run_folder(Ledger(), job).with_name(name)
     times: dict[str, Any] = {"host": "h", "pid": 1, "job": None, "gpus": 0, "began": 0.0, "ended": ended}
     write_json(folder / "run.json", {"experiment": "shells_imle_rtm", "seed": seed, "slices": [times]})
@@ -41,7 +41,7 @@ def other(job: Job) -> dict[str, Any]:
 
 
 def older(job: Job) -> dict[str, Any]:
-    """Parameters before one of them was written out."""
+    """The parameters as they were before one of them was written out."""
     return {key: value for key, value in job.params.items() if key != "tf32"}
 
 
@@ -72,7 +72,7 @@ def test_only_unfinished_runs_of_the_same_seed_are_named(job: Job, capsys: pytes
     report_unfinished(Ledger(), job)
     assert capsys.readouterr().err == ""
     saved(job, "other", other(job))
-    saved(job, run_folder(Ledger(), job).name, job.params)  # its own: this is resumed
+    saved(job, run_folder(Ledger(), job).name, job.params)  # the job's own run is resumed, so it is not reported
     report_unfinished(Ledger(), job)
     assert capsys.readouterr().err == ""
 
