@@ -1,4 +1,4 @@
-"""What scenarios share."""
+"""Shared fixtures of the scenarios."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,6 @@ from support import tool_server
 
 @pytest.fixture(scope="module")
 def warm_tools() -> Iterator[None]:
-    """For files that start Snakemake, DVC and the stand-in's `rtm` again and again."""
+    """For test files that start Snakemake, DVC and the stand-in's `rtm` many times."""
     with tool_server.tools():
         yield

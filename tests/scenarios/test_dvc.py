@@ -1,4 +1,4 @@
-"""DVC on a repository whose demo is recorded and whose paper never ran, with the real tools, clones and a remote."""
+"""DVC with the real tools, clones and a remote. The demo of the repository is recorded; the paper never ran."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from rtm.trial.recipe import Choice, Machine
 pytestmark = [pytest.mark.slow(seconds=5), pytest.mark.usefixtures("warm_tools")]
 
 NOTHING: list[str] = []
-SCREEN = 40  # lines that a person reads at once
+SCREEN = 40  # lines that fit on a screen
 DEEPER = "params/mappers.yaml:mappers.digits_rtm.L=3"
 RTM_CHANGED = {
     *("demo/train/digits_rtm/seed0", "demo/sample/digits_rtm/seed0", "demo/evaluate/digits_rtm/digits/seed0"),
@@ -50,7 +50,7 @@ def stages(repository: Repository, name: str = "dvc.yaml") -> dict[str, dict[str
 
 
 def test_a_clone_of_the_demo_has_nothing_to_do(recorded: Repository) -> None:
-    """Neither tool asks for what nobody keeps, nor for experiments that nobody made."""
+    """The tools ask for no files that nobody keeps, and for no experiments that nobody made."""
     clone = recorded.clone(recorded.folder.with_name("clone"))
     assert "fail" not in clone.run("dvc", "pull").lower()
     assert (clone.folder / "data/digits/images.npy").exists()
@@ -76,7 +76,7 @@ def test_an_accepted_refactoring_is_accepted_in_a_clone(repository: Repository) 
 
 
 def test_a_clone_of_nothing_made_says_so(recorded: Repository) -> None:
-    """As everybody gets it first: no list of files that nobody has made."""
+    """The first clone that everybody gets: the commands list no files that nobody has made."""
     clone = recorded.clone(recorded.folder.with_name("new"))
     clone.run("git", "checkout", "-q", "HEAD^")
     for command in ("status", "pull", "repro", "metrics diff", "metrics show", "plots show --json", "params diff"):
@@ -95,7 +95,7 @@ def test_what_never_ran_is_not_listed(repository: Repository) -> None:
 
 
 def test_what_is_made_is_listed(repository: Repository) -> None:
-    """One experiment of the paper, then its stage; `all` lists the others too."""
+    """After one experiment of the paper is made, its stage is listed; `all` lists the others too."""
     repository.snakemake("results/cifar10_imle_mlp/metrics.json")
     repository.ran()
     repository.run("rtm", "lineage", "dvc")
@@ -110,7 +110,7 @@ def test_what_is_made_is_listed(repository: Repository) -> None:
 
 
 def test_each_stage_depends_on_one_value(recorded: Repository) -> None:
-    """Code and parameters are in dvc.lock once; every other stage has a hash of them."""
+    """Code and parameters are in dvc.lock once; every other stage depends on a hash of them."""
     lock = stages(recorded, "dvc.lock")
     for name in lock.keys() - {"demo"}:
         paths = {dep["path"] for dep in lock[name]["deps"]}
@@ -121,7 +121,7 @@ def test_each_stage_depends_on_one_value(recorded: Repository) -> None:
 
 
 def test_only_what_a_change_reaches_is_called(repository: Repository) -> None:
-    """A remark reaches no stage, a parameter those that read it, also where one stage is asked for."""
+    """A comment reaches no stage. A parameter reaches the stages that read it, also if only one stage is requested."""
     mappers = repository.folder / "rtm/models/mappers.py"
     mappers.write_text(f"# a remark\n{mappers.read_text()}")
     called = repository.run("dvc", "repro", "demo")
@@ -152,14 +152,14 @@ def test_a_class_of_ones_own_counts(repository: Repository) -> None:
 
 
 def test_a_queued_experiment_runs_what_it_changes(repository: Repository) -> None:
-    """In a workspace of DVC's own, from what is recorded."""
+    """It runs in DVC's own workspace and uses the recorded results."""
     repository.run("dvc", "exp", "run", "-q", "--queue", "-S", DEEPER, "-n", "deeper", "demo")
     repository.run("dvc", "exp", "run", "--run-all")
     changed = json.loads(repository.run("dvc", "params", "diff", "--json", "HEAD", "deeper"))
     assert changed == {"params/mappers.yaml": {"mappers.digits_rtm.L": {"old": 1, "new": 3, "diff": 2}}}
     metrics = json.loads(repository.run("dvc", "metrics", "diff", "--json", "HEAD", "deeper"))
     assert list(metrics) == ["demo/results/digits_rtm/metrics.json"]
-    assert repository.planned("demo") == NOTHING  # nothing here changed
+    assert repository.planned("demo") == NOTHING  # this workspace did not change
 
 
 def test_get_a_checkpoint_by_the_address_of_the_repository(recorded: Repository, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def tried(repository: Repository) -> Repository:
 
 
 def test_a_trial_is_recorded_if_it_is_asked_for(tried: Repository) -> None:
-    """From then on it is in git and DVC as the demo is: a clone has nothing to do, and a change is seen."""
+    """After that it is in git and DVC like the demo: a clone has nothing to do, and a change is seen."""
     tried.run("rtm", "lineage", "dvc")
     assert "try" not in (tried.folder / "dvc.yaml").read_text()
     assert "try" not in tried.run("git", "status", "--short")

@@ -1,4 +1,4 @@
-"""Both tools on one real training: killed anywhere, it goes on and comes out bit-equal; two at once are refused."""
+"""Both tools on one real training. After any kill it continues and gives equal bits; two at a time are refused."""
 
 import json
 import os
@@ -26,8 +26,8 @@ DVC = ("dvc", "repro", "demo_train@digits_rtm")
 
 
 def without_store(folder: Path) -> dict[str, str]:
-    """Each training is a training: what was finished before does not come back from the store."""
-    return environment(folder) | {"RTM_STORE": "off", "OMP_NUM_THREADS": "1"}  # as a rule of Snakemake has it
+    """The environment without the store, so that every training really runs."""
+    return environment(folder) | {"RTM_STORE": "off", "OMP_NUM_THREADS": "1"}  # as Snakemake sets it for a rule
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shorten(params: Path) -> None:
-    """One seed, many saves, and few measurements: no test looks at them."""
+    """One seed, many saves, and few measurements, because no test reads them."""
     recipe = {
         "training": {"epochs": 8, "save_every": 4, "watch": None},
         "evaluation": {"latency_passes": 3, "latency_warmup": 1},
@@ -61,7 +61,7 @@ def shorten(params: Path) -> None:
 
 @contextmanager
 def changed(path: Path) -> Iterator[Any]:
-    """The content of a file of parameters, to be changed."""
+    """The content of a file of parameters; the changed content is written back."""
     content = yaml.safe_load(path.read_text())
     yield content
     path.write_text(yaml.safe_dump(content, sort_keys=False))
@@ -69,14 +69,14 @@ def changed(path: Path) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def warm(folder: Path) -> Iterator[dict[str, str]]:
-    """For what is not killed: jobs that are spared their imports. What is killed is as cold as a user's."""
+    """For commands that are not killed: their jobs need no imports. Killed commands start normally, like a user's."""
     with running(without_store(folder), folder) as given:
         yield given
 
 
 @pytest.fixture(scope="module")
 def undisturbed(folder: Path, warm: dict[str, str]) -> bytes:
-    """The weights, from one training without a tool; all that comes before them is recorded in DVC."""
+    """The weights from one training without Snakemake and DVC. All its inputs are recorded in DVC."""
     run(folder, "rtm", "lineage", "dvc", "all", given=warm)
     run(folder, "dvc", "repro", "demo_shared", given=warm)
     run(folder, "rtm", "train", "digits_rtm", "--scale", "demo", given=warm)
@@ -85,7 +85,7 @@ def undisturbed(folder: Path, warm: dict[str, str]) -> bytes:
 
 @contextmanager
 def started(folder: Path, given: dict[str, str], *command: str) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]]:
-    """A command that trains and has saved since it began, the process that trains, and the log."""
+    """A training command that has already saved, the process that trains, and the log."""
     state, log = next(folder.glob("demo/runs/digits_rtm/*")) / "state.pt", folder / f"{command[0]}.log"
     before = saved_at(state)
     with open(log, "wb") as file:
@@ -108,17 +108,17 @@ def saved_at(state: Path) -> int:
 
 
 def killed(folder: Path, victim: str, *command: str) -> str:
-    """Kill a command or its trainer, and whatever of the training outlives it; what it printed."""
+    """Kill a command and its training process, or only that process; the output of the command."""
     with started(folder, without_store(folder), *command) as (process, trainer, log):
         os.kill(trainer if victim == "trainer" else process.pid, signal.SIGKILL)
         if victim != "trainer":
             process.wait()
-            os.kill(trainer, signal.SIGKILL)  # it must be there still
+            os.kill(trainer, signal.SIGKILL)  # it must still run
     return log.read_text()
 
 
 def forget(folder: Path) -> Path:
-    """Leave nothing of the training; its folder."""
+    """Delete all files of the training; its folder."""
     for made in ("checkpoints", "results", "lineage"):
         shutil.rmtree(folder / "demo" / made)
     (training,) = folder.glob("demo/runs/digits_rtm/*")
@@ -142,7 +142,7 @@ def test_killed_through_both_tools_and_bit_equal(folder: Path, warm: dict[str, s
     run(folder, *SNAKEMAKE, given=warm)
     assert (folder / TARGET).read_bytes() == undisturbed
     steps = [json.loads(line)["step"] for line in (training / "log.jsonl").read_text().splitlines()]
-    assert steps.count(1) == 1  # never from the start again
+    assert steps.count(1) == 1  # the training never began again
     output = run(folder, *DVC, given=warm)
     assert "rtm lineage run" in output and "rule train" not in output  # recorded, not trained
     assert "Data and pipelines are up to date" in run(folder, "dvc", "status", DVC[-1])

@@ -1,4 +1,4 @@
-"""`rtm` runs the code of the folder that it is called in, whatever the environment imports: with the real command."""
+"""The real command `rtm` runs the code of the current folder, even if the environment imports other code."""
 
 import os
 import shutil
@@ -12,14 +12,14 @@ import yaml
 from support import ROOT, tool_server
 
 pytestmark = pytest.mark.slow(seconds=10)
-OTHERWISE = ('"higher": " ↑"', '"higher": " ^"')  # a change of code that a table shows
+OTHERWISE = ('"higher": " ↑"', '"higher": " ^"')  # a code change that is visible in a table
 TABLE = "demo/reports/tab_digits.md"
 COMMAND = "rtm table tab_digits --scale demo --available"
 STAGE = {"cmd": COMMAND, "deps": ["rtm"], "outs": [TABLE]}
 
 
 def run(folder: Path, *command: str) -> str:
-    """With this environment's commands, whose `rtm` belongs to another checkout."""
+    """Run a command of this environment, where `rtm` belongs to another checkout."""
     known = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "RTM_CODE")}
     path = f"{folder.parent / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     home = {"HOME": str(folder.parent), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -40,7 +40,7 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def recorded(clone: Path) -> Iterator[Path]:
-    """One with a table as a stage of DVC."""
+    """The second checkout, with a table as a stage of DVC."""
     (clone / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"table": STAGE}}))
     (clone / ".gitignore").write_text("/lineage/\n/.snakemake/\n/demo/reports/tab_digits.*\n")
     (clone.parent / "bin").mkdir()
@@ -61,7 +61,7 @@ def change(folder: Path, old: str, new: str) -> None:
 
 
 def arrow(folder: Path) -> str:
-    """With which the table marks what is better when it is higher."""
+    """The sign in the table for metrics where higher is better."""
     (found,) = {mark for mark in "↑^" if mark in (folder / TABLE).read_text()}
     return found
 
@@ -73,7 +73,7 @@ def test_a_second_clone_runs_its_own_code(clone: Path) -> None:
 
 
 def test_a_queued_experiment_runs_the_code_that_was_queued(recorded: Path) -> None:
-    """The working tree changes, is queued and is restored: the result is that of the changed code."""
+    """The working tree is changed, queued and restored. The result comes from the changed code."""
     run(recorded, "dvc", "repro", "-q")
     run(recorded, "git", "add", "-A")
     run(recorded, "git", "commit", "-q", "-m", "a table")

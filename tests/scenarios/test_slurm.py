@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow(seconds=100)
 QUICK = ("--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "5")
 NAME = "shells_imle_rtm"
 STEPS = 144
-HELD = 4.0  # seconds before a step, while something else is waited for
+HELD = 4.0  # seconds before a step, while the test waits for something else
 CHECKPOINT = Path(f"smoke/checkpoints/{NAME}/seed0.safetensors")
 
 
@@ -46,19 +46,19 @@ def slurm() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """An environment in which every Snakemake, those inside of jobs too, is forked from one that has its imports.
+    """An environment where every Snakemake, also inside jobs, is forked from a process that has the imports.
 
-    Signals do not reach it: not for a test that ends a job.
+    Signals do not reach such a Snakemake, so a test that ends a job cannot use it.
     """
     folder = tmp_path_factory.mktemp("forked")
     tool_server.write_client(folder / "snakemake")
     with tool_server.tools():
-        place = os.environ.pop(tool_server.PLACE)  # for these tests alone
+        place = os.environ.pop(tool_server.PLACE)  # only for these tests
         yield {tool_server.PLACE: place, "RTM_TEST_SNAKEMAKE": str(folder / "snakemake")}
 
 
 def client(environment: dict[str, str], slurm: Cluster) -> dict[str, str]:
-    """The environment of somebody who submits to the cluster, and looks after the jobs without long pauses."""
+    """The environment of a user who submits to the cluster and checks the jobs often."""
     return environment | {
         "SLURM_CONF": slurm.environment["SLURM_CONF"],
         "PATH": f"{slurm.folder / 'bin'}:{environment['PATH']}",
@@ -80,17 +80,17 @@ class Site:
             return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=file, stderr=file)
 
     def output(self) -> str:
-        """What every snakemake here has printed."""
+        """The output of every snakemake here."""
         return (self.folder / "output.txt").read_text()
 
     def progress(self) -> str:
-        """The end of all that is written, and the queue."""
+        """The last lines of all logs and outputs, and the queue."""
         logs = sorted((*self.folder.glob("smoke/logs/**/*.log"), *self.folder.glob("try/*/logs/**/*.log")))
         queue = self.slurm.ask("squeue", "--states=all", "-h", "-o", "%i %T %r")
         return "\n".join([*map(tail, logs), tail(self.folder / "output.txt"), queue])
 
     def until(self, condition: Callable[[], object]) -> None:
-        wait_for(condition, self.progress, pause=0.5)  # most ask SLURM
+        wait_for(condition, self.progress, pause=0.5)  # most conditions ask SLURM
 
     def end_of(self, process: subprocess.Popen[bytes]) -> int:
         return wait_for_end(process, self.progress)
@@ -100,7 +100,7 @@ class Site:
         return [int(rest.split()[0]) for rest in self.output().split("submitted with SLURM jobid ")[1:]]
 
     def job(self, number: int) -> str:
-        """Its state and why."""
+        """The state of a job and the reason."""
         return self.slurm.ask("squeue", f"--job={number}", "--states=all", "-h", "-o", "%T %r")
 
     def update(self, number: int, *changes: str) -> None:
@@ -108,7 +108,7 @@ class Site:
 
 
 class Training(Site):
-    """Two processes that train for a while, at the pace of a file: a test lets them step, and holds them."""
+    """Two processes that train. A file sets their pace, so a test can hold them or let them continue."""
 
     @classmethod
     def prepare(cls, folder: Path, slurm: Cluster) -> "Training":
@@ -125,7 +125,7 @@ class Training(Site):
         return cls(folder, slurm)
 
     def slow(self) -> None:
-        """Seconds before a step come from a file; the log and the check for a signal come every other step."""
+        """A file sets the seconds before each step. The log and the check for a signal come at every second step."""
         loop = self.folder / "rtm/training/loop.py"
         step, often = "numbers = self.method.step(self.done)", "LOG_EVERY = 20"
         pause = f"time.sleep(float(Path('pace').read_text()) if self.done < {STEPS - 40} else 5)"  # it never ends early
@@ -150,23 +150,23 @@ class Training(Site):
         return f"{super().progress()}\nsteps {self.steps()[-5:]}"
 
     def goes_on(self) -> None:
-        """Until it has written more lines into its log."""
+        """Wait until the training has written more lines into its log."""
         before = len(self.steps())
         self.pace(0.05)
         self.until(lambda: len(self.steps()) > before + 5)
         self.pace(HELD)
 
     def meets_its_walltime(self, number: int) -> None:
-        """The signal comes, it saves itself and waits in the queue under the same number."""
+        """The signal comes; the training saves itself and waits in the queue under the same job number."""
         passed = self.slurm.ask("squeue", f"--job={number}", "-h", "-o", "%M")
         self.update(number, f"TimeLimit={int(passed.split(':')[0]) + 2}")
         self.until(lambda: self.job(number) == "PENDING BeginTime")
 
     def starts_again(self, number: int) -> None:
-        """At once: SLURM would wait for two minutes."""
+        """Start the job at once, because SLURM would wait for two minutes."""
 
         def runs() -> bool:
-            self.update(number, "StartTime=now", "TimeLimit=6")  # refused while the last slice is being cleared away
+            self.update(number, "StartTime=now", "TimeLimit=6")  # refused while SLURM still cleans up the last slice
             return self.job(number).startswith("RUNNING")
 
         self.until(runs)
@@ -181,7 +181,7 @@ class Training(Site):
 def readme(
     slurm: Cluster, forked: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Site, subprocess.Popen[bytes]]]:
-    """The README's command in a fresh clone, beside the other tests: most of the time it waits."""
+    """The README's command in a fresh clone. It runs beside the other tests, because it mostly waits."""
     site = Site(cloned(tmp_path_factory.mktemp("clone")), slurm, forked)
     (site.folder / "bin").mkdir()
     dvc = site.folder / "bin/dvc"
@@ -189,7 +189,7 @@ def readme(
     dvc.chmod(0o755)
     site.environment["PATH"] = f"{dvc.parent}:{site.environment['PATH']}"
     site.environment |= {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}  # no internet
-    with running(site.environment, site.folder) as site.environment:  # spares the jobs their imports
+    with running(site.environment, site.folder) as site.environment:  # the jobs need no imports
         process = site.submit("smoke/reports/tab_cifar10.tex")
         yield site, process
         process.kill()
@@ -208,13 +208,13 @@ def test_a_training_survives(tmp_path: Path, slurm: Cluster) -> None:
     slurm.ask("scancel", str(job))
     site.until(lambda: len(site.submitted()) == 2)
     assert f"SLURM-job '{job}' failed, SLURM status is: 'CANCELLED'" in site.output()
-    assert "saved itself at step" in site.output()  # the end of the job's own log
+    assert "saved itself at step" in site.output()  # the end of the job's own log is printed
     second = site.submitted()[-1]
     site.goes_on()
     assert min(site.steps()[-2:]) > before  # not from the beginning
     site.meets_its_walltime(second)
     stops = [site.stopped_at()]
-    assert first.poll() is None  # nothing that concerns Snakemake
+    assert first.poll() is None  # Snakemake still waits
     first.kill()
     first.wait()
     site.starts_again(second)
@@ -234,7 +234,7 @@ def test_a_training_survives(tmp_path: Path, slurm: Cluster) -> None:
     site.full_speed()
     site.starts_again(second)
     assert site.end_of(again) == 0, site.output()[-5000:]
-    assert site.steps() == sorted(site.steps())  # no step twice: nothing was lost
+    assert site.steps() == sorted(site.steps())  # steps never go back, so nothing was lost
     assert 0 < stops[0] < stops[1] < STEPS
     assert_undisturbed(site, tmp_path / "undisturbed")
     made = json.loads((tmp_path / f"smoke/lineage/train/{NAME}/seed0.json").read_text())["made"]
@@ -242,7 +242,7 @@ def test_a_training_survives(tmp_path: Path, slurm: Cluster) -> None:
 
 
 def assert_undisturbed(site: Training, folder: Path) -> None:
-    """The same weights, to the bit, as from one run of two processes."""
+    """The weights are bit-equal to the weights of one run of two processes."""
     folder.mkdir()
     whole = Training.prepare(folder, site.slurm)
     run(folder, "rtm", "train", NAME, "--scale", "smoke", given=whole.environment)
@@ -258,7 +258,7 @@ def test_an_impossible_request_is_refused(tmp_path: Path, slurm: Cluster, forked
     assert site.end_of(site.submit("reports/tab_cifar10.tex")) == 1
     assert "asks for one node with 16 h100 GPUs, 32 cores and 128 GB, and no node has that" in site.output()
     assert "the largest: 8 GPUs, 64 cores, 500 GB" in site.output() and "submitted" not in site.output()
-    assert not (tmp_path / "data").exists()  # before anything is fetched
+    assert not (tmp_path / "data").exists()  # the error comes before any fetch
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_what_the_site_cannot_do_is_refused(
 
 
 def test_without_a_controller_nothing_is_fetched(tmp_path: Path, slurm: Cluster, forked: dict[str, str]) -> None:
-    """The commands of SLURM are here, and nothing answers them."""
+    """The commands of SLURM exist, but no controller answers."""
     site = Site(copied(tmp_path), slurm, forked)
     with slurm.without_controller():
         assert site.end_of(site.submit("reports/tab_cifar10.tex")) == 1
@@ -291,8 +291,8 @@ def test_without_a_controller_nothing_is_fetched(tmp_path: Path, slurm: Cluster,
 
 
 def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: Cluster) -> None:
-    """With jobs that only stand in: each rule's GPUs, a controller that is frozen when the first job is submitted, a
-    node that ends a job for its memory, and a job that may not be put back into the queue."""
+    """With stand-in jobs: the GPUs of each rule, a controller that is frozen during the first submission, a node that
+    ends a job for its memory, and a job that cannot be requeued."""
     finished = Repository.create(tmp_path / "finished")
     finished.run("rtm", "everything")
     finished.commit("everything")
@@ -312,14 +312,14 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
         "sample/cifar10_imle_rtm/seed0",
         "summary/cifar10_imle_rtm",
         "table/tab_cifar10",
-        *["train/cifar10_imle_rtm/seed0"] * 3,  # without memory once, stopped once
+        *["train/cifar10_imle_rtm/seed0"] * 3,  # once out of memory, once stopped
     ], output
     assert output.count("SLURM's controller does not answer; the submission is repeated.") == 1
     assert output.count("It ran out of its 1000 MB; the next attempt asks for twice as much, if a node has it.") == 1
     rows = slurm.ask("squeue", "--states=all", "--noheader", "--format=%i %j %m").splitlines()
     names = [row.split()[1:] for row in sorted(rows, key=lambda row: int(row.split()[0]))][-4:]
     assert names[:3] == [["train.cifar10_imle_rtm.0", memory] for memory in ("1000M", "2000M", "2000M")]
-    assert output.count("submitted with SLURM jobid") == 4  # the frozen controller got no job twice
+    assert output.count("submitted with SLURM jobid") == 4  # no job was submitted twice to the frozen controller
     stages = ["train/cifar10_imle_rtm/seed0", "evaluate/cifar10_imle_rtm/paper/seed0", "latency/cifar10_imle_rtm"]
     stages += ["summary/cifar10_imle_rtm", "table/tab_cifar10"]
     receipts = {stage: json.loads((clone.folder / f"lineage/{stage}.json").read_text())["made"] for stage in stages}
@@ -331,7 +331,7 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
 
 
 def test_few_jobs_are_submitted(tmp_path: Path, forked: dict[str, str]) -> None:
-    """By Snakemake's own plan of the smoke scale: a training for itself, what is measured of it as one."""
+    """In Snakemake's plan of the smoke scale, each training is one job and all its measurements are one job."""
     given = environment(copied(tmp_path)) | forked
     plan = run(tmp_path, given["RTM_TEST_SNAKEMAKE"], "--profile", "slurm", "-n", "smoke", given=given)
     groups = Counter(re.findall(r"Group job ([a-z]+)", plan))
@@ -340,7 +340,7 @@ def test_few_jobs_are_submitted(tmp_path: Path, forked: dict[str, str]) -> None:
 
 
 def test_a_trial_as_jobs(tmp_path: Path, slurm: Cluster, forked: dict[str, str]) -> None:
-    """Its pictures are prepared here, and both trainings submitted; `rtm` then knows them as done."""
+    """The pictures are prepared here, and both trainings are submitted. After that, `rtm` knows that they are done."""
     site = Site(with_pictures(copied(tmp_path)), slurm, forked)
     with chdir(tmp_path):
         source, choice = Path("pictures"), Choice("small", NUMBER, 32, Machine(2, 0), epochs=2)
@@ -368,7 +368,7 @@ def test_the_command_of_the_readme(readme: tuple[Site, subprocess.Popen[bytes]])
 
 
 def test_the_doctor_is_a_job(tmp_path: Path, slurm: Cluster, forked: dict[str, str]) -> None:
-    """The node's GPUs are made up, so the CPU stands in; the answer is printed where snakemake was called."""
+    """The node's GPUs are made up, so the CPU replaces them. snakemake prints the job's answer."""
     site = Site(copied(tmp_path), slurm, forked)
     assert site.end_of(site.submit("doctor")) == 0
     answer = {line.split()[1]: line for line in site.output().splitlines() if line.startswith(("yes ", "no  "))}

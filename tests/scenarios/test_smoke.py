@@ -1,4 +1,4 @@
-"""All seven tables and all figures of the paper from one command, every experiment real and tiny."""
+"""One command makes all seven tables and all figures of the paper; every experiment is real and tiny."""
 
 import json
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_every_experiment_left_its_chain(made: Path) -> None:
         for protocol in experiment.recipe.evaluation.protocols:
             assert metrics[protocol]["fid"] > 0 and 0 <= metrics[protocol]["recall"] <= 1
         assert (made / f"smoke/lineage/train/{experiment.name}/seed0.json").exists()
-    assert not list((made / "smoke/samples").glob("*/*"))  # temporary
+    assert not list((made / "smoke/samples").glob("*/*"))  # samples are temporary
 
 
 def test_a_second_run_has_nothing_to_do(made: Path) -> None:

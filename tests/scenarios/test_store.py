@@ -1,4 +1,4 @@
-"""Results by what they are, with the real tools: nothing is trained whose result is somewhere already."""
+"""The store with the real tools: no training runs if its result exists somewhere."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ TARGET = "results/cifar10_imle_rtm/metrics.json"
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """Everything made, and nothing given to DVC."""
+    """A repository where everything is made and nothing is in DVC."""
     repository = Repository.create(tmp_path_factory.mktemp("rtm") / "finished")
     repository.run("rtm", "everything")
     repository.commit("everything")
@@ -27,7 +27,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 @pytest.fixture
 def repository(finished: Repository, request: pytest.FixtureRequest) -> Repository:
-    """A copy of the finished one, in a folder with a remote of its own."""
+    """A copy of the finished repository, in a folder with its own remote."""
     return finished.copy(finished.folder.with_name(request.node.name) / "here")
 
 
@@ -69,7 +69,7 @@ def edit_code(repository: Repository) -> None:
 @pytest.mark.parametrize("stored", [True, False])
 def test_a_renamed_experiment_is_not_trained(repository: Repository, moved: bool, stored: bool) -> None:
     here, bytes_before = repository.folder, (repository.folder / WEIGHTS).read_bytes()
-    if not stored:  # as what was made before there was a store
+    if not stored:  # as results that are older than the store
         shutil.rmtree(here / ".dvc/cache")
     if moved:
         for kind in ("checkpoints", "results", "lineage/train"):
@@ -102,7 +102,7 @@ def test_a_parameter_set_back_brings_its_result_back(repository: Repository) -> 
     assert trained(repository) == NOTHING and weights.read_bytes() == before
     signed = receipt(repository, TRAINED)
     assert signed["made"] == made["made"] and signed["from"]["job"] == TRAINED
-    repository.change("experiments", deepen)  # and what stood there is kept as well
+    repository.change("experiments", deepen)  # the replaced result is kept too
     train = ("rtm", "train", "cifar10_imle_rtm", "--seed", "0", "--scale", "paper")
     assert "comes from the store" in repository.run(*train)
     assert repository.ran() == NOTHING
@@ -112,7 +112,7 @@ def test_absent_weights_of_a_right_receipt_come_back(repository: Repository) -> 
     before = (repository.folder / WEIGHTS).read_bytes()
     signed = receipt(repository, TRAINED)
     forget(repository)
-    assert repository.planned("all") == NOTHING  # nothing needs them
+    assert repository.planned("all") == NOTHING  # no job needs the weights
     assert not (repository.folder / WEIGHTS).exists()
     repository.snakemake(WEIGHTS)
     assert repository.ran() == NOTHING and (repository.folder / WEIGHTS).read_bytes() == before
@@ -165,13 +165,13 @@ def test_a_damaged_object_is_refused_and_the_job_runs(repository: Repository) ->
     assert receipt(repository, TRAINED)["outputs"][WEIGHTS] == made and "from" not in receipt(repository, TRAINED)
     forget(repository)
     (repository.folder / f"lineage/{TRAINED}.json").unlink()
-    repository.snakemake(WEIGHTS)  # the new one took the place of the damaged one
+    repository.snakemake(WEIGHTS)  # the new result replaced the damaged one
     assert repository.ran() == NOTHING
 
 
 @pytest.fixture
 def closed() -> Iterator[int]:
-    """A port at which nobody answers."""
+    """A port where nobody answers."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
@@ -197,7 +197,7 @@ def test_gc_keeps_what_a_branch_needs(repository: Repository) -> None:
     assert f"1 of {len(kept)} results" in repository.run("rtm", "store", "gc") and ids(repository) == kept
     assert f"1 of {len(kept)} results removed" in repository.run("rtm", "store", "gc", "--yes")
     assert set(ids(repository)) < set(kept) and len(ids(repository)) == len(kept) - 1
-    for mapper in (deepen, set_back):  # both are needed, and still there
+    for mapper in (deepen, set_back):  # both results are needed and still there
         repository.ran()
         forget(repository)
         repository.change("experiments", mapper)

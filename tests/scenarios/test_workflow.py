@@ -1,4 +1,4 @@
-"""Snakemake and DVC as one, with the real tools: what must run runs, and nothing else."""
+"""Snakemake and DVC together, with the real tools: exactly the jobs run that must run."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from rtm.core.files import write_text
 
 pytestmark = [pytest.mark.slow(seconds=6), pytest.mark.usefixtures("warm_tools")]
 NOTHING: list[str] = []
-RTM_CHANGED = [  # what follows from a new mapper of one experiment with one seed
+RTM_CHANGED = [  # jobs that depend on the mapper of an experiment with one seed
     "evaluate/cifar10_imle_rtm/paper/seed0",
     "latency/cifar10_imle_rtm",
     "sample/cifar10_imle_rtm/seed0",
@@ -30,7 +30,7 @@ RTM_CHANGED = [  # what follows from a new mapper of one experiment with one see
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """Everything made, recorded by DVC, pushed and committed."""
+    """A repository where everything is made, recorded by DVC, pushed and committed."""
     repository = Repository.create(tmp_path_factory.mktemp("rtm") / "finished")
     repository.run("rtm", "everything")
     repository.run("dvc", "commit", "-q", "-f")
@@ -41,7 +41,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 @pytest.fixture
 def repository(finished: Repository, request: pytest.FixtureRequest) -> Repository:
-    """A copy of the finished one, to be changed."""
+    """A copy of the finished repository that a test may change."""
     return finished.copy(finished.folder.with_name(request.node.name))
 
 
@@ -59,7 +59,7 @@ def edit(path: Path, old: str, new: str) -> None:
 def test_a_clone_has_nothing_to_do(finished: Repository, cache: str) -> None:
     clone = finished.clone(finished.folder.with_name(f"clone_{cache}"))
     clone.run("dvc", "config", "--local", "cache.type", cache)
-    assert clone.planned("all") == NOTHING  # tables are there, weights need not be
+    assert clone.planned("all") == NOTHING  # the tables are there; the weights are not needed
     clone.run("dvc", "pull", "-q")
     assert clone.planned("all") == NOTHING
     assert "up to date" in clone.run("dvc", "status")
@@ -84,7 +84,7 @@ def test_one_experiment_changes_through_dvc_then_snakemake(repository: Repositor
     repository.commit("another mapper")
     repository.run("git", "checkout", "-q", before)
     for command in (["snakemake", "--cores", "all", "--", "all"], ["dvc", "repro", "train@cifar10_imle_rtm"]):
-        output = repository.run(*command, fails=True)  # the weights here are those of the other commit
+        output = repository.run(*command, fails=True)  # the weights belong to the other commit
         assert "checkpoints/cifar10_imle_rtm/seed0.safetensors is not the recorded one" in output
         assert "dvc checkout" in output
     assert repository.ran() == NOTHING
@@ -115,7 +115,7 @@ def title(datasets: Any) -> None:
 
 
 def test_only_what_reads_a_parameter_runs(finished: Repository) -> None:
-    """Each change is taken back before the next one: that costs nothing, or it would show in the next plan."""
+    """Each change is undone before the next one. If that made jobs stale, the next plan would show them."""
     protocol = ["evaluate"] * 2 + ["sample"] * 2 + ["summary"] * 2 + ["table"]
     cases: list[tuple[str, Callable[[Any], None], list[str]]] = [
         ("tables", caption, ["table"]),
@@ -151,14 +151,14 @@ def test_code_counts_by_content(repository: Repository) -> None:
     targets = ["reports/tab_cifar10.tex", "reports/tab_celebahq.tex", "demo/reports/tab_digits.tex"]
     repository.run("rtm", "lineage", "accept", *targets, "--reason", "1 + 1 is written out")
     assert repository.planned() == NOTHING
-    assert repository.run("git", "diff", "--", "lineage") == ""  # no receipt is signed anew
+    assert repository.run("git", "diff", "--", "lineage") == ""  # no receipt is signed again
     (line,) = (repository.folder / "lineage/equivalences.jsonl").read_text().splitlines()
     assert "1 + 1 is written out" in line
     assert repository.run("rtm", "lineage", "why", "reports/tab_cifar10.tex").strip() == "table/tab_cifar10: fresh"
 
 
 def test_branches_that_accept_refactorings_merge(repository: Repository) -> None:
-    """No conflict, and nothing is stale: each accepted definitions, and signed no receipt anew."""
+    """There is no conflict, and nothing is stale: each branch accepted definitions and signed no receipt again."""
     changes = {"mine": ("rtm/models/mappers.py", "return 1 + 0"), "theirs": ("rtm/metrics/sampling.py", "return 2 - 1")}
     for branch, (path, text) in changes.items():
         repository.run("git", "checkout", "-q", "-b", branch, "main")
@@ -208,7 +208,7 @@ def test_changed_outputs_and_receipts_are_named(repository: Repository) -> None:
     assert repository.planned() == NOTHING
     weights = repository.folder / "checkpoints/cifar10_imle_mlp/seed0.safetensors"
     weights.write_text(weights.read_text()[::-1])
-    output = repository.run("snakemake", "-n", "--", "all", fails=True)  # never trained again for that
+    output = repository.run("snakemake", "-n", "--", "all", fails=True)  # damaged weights never cause a training
     assert "train/cifar10_imle_mlp/seed0 is finished" in output
     assert "dvc checkout checkpoints/cifar10_imle_mlp" in output
     shutil.rmtree(repository.folder / "demo/results/digits_rtm/digits")
@@ -229,8 +229,8 @@ def test_weights_that_are_elsewhere_are_asked_for(finished: Repository) -> None:
 
 
 def test_a_finished_training_elsewhere_is_not_planned_with_another(finished: Repository) -> None:
-    """In a clone without weights and images, two trainings share the images that one of them needs. Git keeps the
-    curve of the other one, which a figure shows."""
+    """In a clone without weights and images, one training must run and needs images that another training also reads.
+    Git keeps the curve of that other training, so it must not run."""
     clone = finished.clone(finished.folder.with_name("clone_one_of_two"))
     clone.change("experiments", set_mapper)
     targets = ("reports/tab_cifar10.tex", "results/cifar10_imle_mlp/training/seed0.csv")
@@ -266,7 +266,7 @@ def test_a_failed_training_deletes_nothing(repository: Repository) -> None:
 
 
 def test_costly_trainings_are_not_repeated_unasked(repository: Repository) -> None:
-    """Both tools refuse with the list, the reasons and three ways out; a name or hours let them go on."""
+    """Both tools refuse, with the list, the reasons and three ways out. A name or a number of hours allows the run."""
     name, weights = "train/cifar10_imle_rtm/seed0", "checkpoints/cifar10_imle_rtm/seed0.safetensors"
     receipt = repository.folder / f"lineage/{name}.json"
     content = json.loads(receipt.read_text())
@@ -307,7 +307,7 @@ def test_a_new_experiment_is_one_entry(repository: Repository) -> None:
     assert "train@cifar10_new" in repository.run("dvc", "stage", "list")
     assert repository.planned() == NOTHING
     rules = ["evaluate", "latency", "sample", "summary", "train"]
-    have = {"dataset", "network", "reference"}  # a clone has these as receipts only
+    have = {"dataset", "network", "reference"}  # a clone has only the receipts of these
     assert [rule for rule in repository.planned("results/cifar10_new/metrics.json") if rule not in have] == rules
     row = {"title": "new", "experiment": "cifar10_new"}
     repository.change("tables", lambda tables: tables["tab_cifar10"]["groups"][0]["rows"].append(row))
@@ -317,7 +317,7 @@ def test_a_new_experiment_is_one_entry(repository: Repository) -> None:
 
 
 def test_experiments_of_dvc_are_compared(repository: Repository) -> None:
-    """`dvc exp run -S` runs what the change asks for; metrics, parameters and curves read side by side."""
+    """`dvc exp run -S` runs the changed jobs; DVC compares metrics, parameters and curves."""
     change = ("-S", "params/mappers.yaml:mappers.digits_rtm.L=3", "-n", "deeper")
     repository.run("dvc", "exp", "run", "-q", *change, "demo")
     assert {job.split("/")[1] for job in repository.ran()} == {
@@ -368,7 +368,7 @@ def test_a_misspelt_target_gets_the_names_there_are(finished: Repository) -> Non
 
 
 def test_one_dataset_of_several(tmp_path: Path) -> None:
-    """Each is pulled and recorded alone; a fetch puts new files in the place of DVC's links, never through them."""
+    """Each dataset is pulled and recorded alone. A fetch replaces DVC's links and never writes through them."""
     here = Repository(tmp_path / "here")
     write(here.folder / ".dvc/config", (ROOT / ".dvc/config").read_text())
     (here.folder / "bin").mkdir()
