@@ -1,4 +1,4 @@
-"""The page shows all results in a real browser, with and without scripts, on large and small screens."""
+"""A real browser shows all results on the page, with and without scripts, on large and small screens."""
 
 import http.server
 import re
@@ -26,7 +26,7 @@ from rtm.reports.status import RunStatus
 
 PAPER, DEMO, SMOKE = (load(scale, ROOT / "params") for scale in ("paper", "demo", "smoke"))
 STATES = ("failed", "running", "waiting", "done")
-TABLES = 2 * len(PAPER.tables) - 1  # each beside the numbers of the paper, which has none on convergence
+TABLES = 2 * len(PAPER.tables) - 1  # ours and the paper's; the paper has none on convergence
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def run(experiment: str, state: str, step: int = 0, log: Path | None = None) -> 
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """The paper's page with two experiments measured, one running, one failed and the others waiting."""
+    """The paper's page: two experiments are measured, one runs, one failed, and the others wait."""
     root = tmp_path_factory.mktemp("page")
     layout = Layout(root, root)
     measured = {"cifar10_imle_mlp": 5.8, "cifar10_imle_rtm": 3.9}
@@ -74,10 +74,10 @@ def page(paper: Layout) -> str:
 
 
 class Checked(HTMLParser):
-    """Tags that close, unique ids, and everything that is fetched or linked."""
+    """Check that all tags are closed, and collect the ids and everything that is fetched or linked."""
 
     VOID = ("meta", "link", "img", "br")
-    SHAPES = ("line", "path")  # of SVG, closed at once
+    SHAPES = ("line", "path")  # SVG's, closed at once
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ def test_every_table_figure_curve_and_experiment_is_there(page: str) -> None:
         assert f'id="{name}"' in page and str(rich(figure.caption)) in page
     for name in PAPER.experiments:
         assert f"{name} <small>seed 0</small>" in page
-    assert page.count("<svg") == 11  # five numbers of two experiments, and the loss of the one that runs
+    assert page.count("<svg") == 11  # five numbers of two experiments, and the loss of the running one
 
 
 def test_what_is_missing_says_what_makes_it(page: str, paper: Layout) -> None:
@@ -152,11 +152,11 @@ def test_differences_are_those_of_the_numbers(paper: Layout) -> None:
         found = difference(cells[row, column], columns[column], sheet.table)
         return (found.text, found.percent, found.verdict) if found else None
 
-    assert off("cifar10_imle_mlp", "fid") == ("+0.11", "+1.9%", "worse")  # 5.8 and the paper's 5.69
-    assert off("cifar10_imle_rtm", "fid") == ("−0.07", "−1.8%", "better")  # 3.9 and 3.97
+    assert off("cifar10_imle_mlp", "fid") == ("+0.11", "+1.9%", "worse")  # 5.8 here, 5.69 in the paper
+    assert off("cifar10_imle_rtm", "fid") == ("−0.07", "−1.8%", "better")  # 3.9 here, 3.97 in the paper
     assert off("cifar10_imle_mlp", "precision") == ("+0.047", "+5.5%", "better")
     assert off("cifar10_imle_mlp", "recall") == ("= paper", "", "same")
-    assert off("cifar10_imle_mlp", "time_ms") == ("−5.4", "−84.4%", "")  # of another machine
+    assert off("cifar10_imle_mlp", "time_ms") == ("−5.4", "−84.4%", "")  # the paper's time is from another machine
     assert off("cifar10_stylegan_xl", "fid") is None
 
 
@@ -184,7 +184,7 @@ def test_an_empty_tree_gives_a_page_without_empty_sections(tmp_path: Path) -> No
 
 
 def test_it_opens_with_the_result_and_the_pictures(page: str) -> None:
-    """One seed of each: a difference without an interval. The samples of a running training are the newest ones."""
+    """With one seed each, the difference has no interval. A running training shows its newest samples."""
     first, *_ = re.findall(r'<p class="result">(.*?)</p>', page)
     assert first.startswith("On CIFAR-10, RS-IMLE + RTM") and first.endswith(
         "has FID 3.90 and RS-IMLE baseline 5.80: a difference of −1.90. One seed gives no interval."
@@ -267,7 +267,7 @@ def test_a_picture_is_larger_when_it_is_enlarged(chromium: Browser, address: str
         assert tab.evaluate(f"{inside}(document.querySelector('dialog img').getBoundingClientRect())")
         whole = tab.evaluate(size.format("dialog"))
         tab.evaluate("document.querySelector('dialog img').click()")
-        assert tab.evaluate(size.format("dialog")) >= 1.1 * whole  # near, and every edge can be reached
+        assert tab.evaluate(size.format("dialog")) >= 1.1 * whole  # it is enlarged, and every edge can be reached
         tab.evaluate("document.getElementById('dialog-body').scrollTo(9e9, 9e9)")
         edges = "(a, b) => a.right <= b.right + 1 && a.bottom <= b.bottom + 1"
         boxes = "['dialog img', '#dialog-body'].map(name => document.querySelector(name).getBoundingClientRect())"

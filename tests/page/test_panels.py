@@ -1,4 +1,4 @@
-"""Small curves keep to their box, with ticks that hold all of them."""
+"""Small curves stay in their box, and the ticks enclose all values."""
 
 from pathlib import Path
 
@@ -19,7 +19,8 @@ def test_curves_keep_their_ends_in_the_box() -> None:
 
 
 def test_runs_that_are_compared_have_the_same_axes() -> None:
-    """Rivals from 1 to 100: a flat line at 10 lies in the middle of the decades, and both have the same ticks."""
+    """The values are 1 to 100. The flat line at 10 is in the middle of the logarithmic axis, and both panels have the
+    same ticks."""
     flat, steep = [
         [{"step": float(step), "fid": fids[step]} for step in (0, 1)] for fids in ((10.0, 10.0), (100.0, 1.0))
     ]
@@ -46,7 +47,7 @@ def test_every_seed_has_a_line_and_its_last_value() -> None:
 
 @pytest.mark.parametrize("values", [(0.0, 1.0), (-1.0, 5.0), (1e-30, 1e30), (7.0, 7.0), (0.0, 0.0)])
 def test_any_numbers_have_axes_that_hold_them(values: tuple[float, ...]) -> None:
-    """A loss of 0 or below has no logarithm."""
+    """This includes losses of 0 or below, which have no logarithm."""
     (panel,) = panels([[{"step": float(step), "loss": value} for step, value in enumerate(values)]], total=1)
     ticks = [float(tick.text) for tick in panel.y]
     assert len(ticks) > 1 and min(ticks) <= min(values) and max(values) <= max(ticks)

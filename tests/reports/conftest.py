@@ -1,4 +1,4 @@
-"""Results that tests of tables and figures show; a test may render anything from them and changes none."""
+"""Results for the tests of tables and figures. A test may render anything from them but must not change them."""
 
 import pytest
 from support import fake_results
@@ -10,7 +10,7 @@ from rtm.reports.tables import render_table
 
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """The paper's own numbers, as if they had been measured here, and its tables."""
+    """The paper's numbers, as if they were measured here, and the paper's tables."""
     root = tmp_path_factory.mktemp("reproduced")
     layout = Layout(root, root)
     sections: dict[str, dict[str, dict[str, float]]] = {}

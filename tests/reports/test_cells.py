@@ -1,4 +1,4 @@
-"""Cells: how a value is written, which ones are marked, and what an average needs."""
+"""Cells: how a value is written, which values are marked, and when there is an average."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_several_seeds_give_mean_and_deviation(demo: Layout) -> None:
 
 
 def pair(tmp_path: Path, first: float, second: float) -> list[str | None]:
-    """Marks of two measured FIDs in the depth table, where the other two are far off."""
+    """The marks of two measured FIDs in the depth table; the other two FIDs are much worse."""
     layout = Layout(tmp_path, tmp_path)
     fids = dict(zip(PAPER.tables["tab_depth_ablation"].experiments(), (first, second, 900.0, 900.0), strict=True))
     for name, fid in fids.items():

@@ -1,4 +1,4 @@
-"""A sentence says whose number a cell is; tests of tracing follow the whole chain."""
+"""A sentence names the source of a cell's number. The tests of tracing follow the whole chain."""
 
 import csv
 from pathlib import Path

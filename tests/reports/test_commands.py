@@ -1,4 +1,4 @@
-"""The command that is named is one that works: on a cluster where GPUs are needed, and on this machine otherwise."""
+"""A named command works: it uses the cluster if GPUs are needed, otherwise this machine."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def test_one_experiment_with_gpus_takes_a_cluster() -> None:
 
 
 def test_images_of_others_have_no_training() -> None:
-    """They stand among the experiments that a table lacks."""
+    """The list of a table's missing experiments also contains them."""
     assert command(PAPER, TARGET, ["images_of_others"]) == f"{HERE}{TARGET}"
     assert command(PAPER, TARGET, ["images_of_others", "cifar10_imle_rtm"]) == f"{CLUSTER}{TARGET}"
 

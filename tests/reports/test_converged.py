@@ -1,4 +1,4 @@
-"""Whether a comparison had converged, from the curves of its trainings."""
+"""The curves of the trainings show whether a comparison has converged."""
 
 from pathlib import Path
 

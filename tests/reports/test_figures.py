@@ -1,4 +1,4 @@
-"""Figures hold the right images and numbers in the right places, with the same bytes each time."""
+"""Figures have the right images and numbers in the right places, and the same bytes each time."""
 
 from pathlib import Path
 

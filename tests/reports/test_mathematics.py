@@ -1,4 +1,4 @@
-"""Titles are data: mathematics in them is shown right, and nothing in them reaches TeX or the browser as code."""
+"""Titles are data: their mathematics is shown correctly, and neither TeX nor the browser runs any of it as code."""
 
 import pytest
 

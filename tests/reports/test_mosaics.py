@@ -1,4 +1,4 @@
-"""Pictures stand in the right places: the same number at equal places, nothing cut, print's resolution."""
+"""Pictures are in the right places: the same number at the same place, complete, in the resolution for print."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ NAMES = ["baseline", "RTM"]
 
 
 def gallery(offset: int, samples: int = 12) -> dict[str, mosaics.Images]:
-    """8 px pictures of one shade each: number i of the gallery has shade offset + i."""
+    """Pictures of 8 px with one shade each: number i of the gallery has shade offset + i."""
 
     def shades(*shape: int) -> mosaics.Images:
         level = offset + np.arange(np.prod(shape), dtype=np.uint8).reshape(*shape, 1, 1, 1)

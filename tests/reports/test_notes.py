@@ -50,7 +50,7 @@ def test_a_note_names_stand_ins(tmp_path: Path) -> None:
 
 
 def test_a_dagger_is_for_what_somebody_published(tmp_path: Path) -> None:
-    """NVAE's number is from LSGM's publication, not from its own."""
+    """NVAE's number comes from the publication of LSGM, not from NVAE's."""
     assert any(
         note == "†: quoted from a publication, not evaluated by the paper's authors."
         for note in notes_of(PAPER, Layout(tmp_path, tmp_path), "tab_celebahq")

@@ -1,4 +1,4 @@
-"""The document with all tables and figures compiles, and pdflatex reads and writes nothing elsewhere."""
+"""The document with all tables and figures compiles, and pdflatex reads and writes only in its folder."""
 
 import os
 import shutil
@@ -68,7 +68,7 @@ def test_a_hostile_title_compiles_as_text(tmp_path: Path, text: str) -> None:
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 @pytest.mark.parametrize("command", [r"\input{%s}", r"\immediate\openout3=%s \immediate\write3{x}\immediate\closeout3"])
 def test_tex_itself_stays_in_its_folder(tmp_path: Path, command: str) -> None:
-    """Whatever gets into a document, pdflatex reads and writes nothing elsewhere, and starts nothing."""
+    """With any text in a document, pdflatex reads and writes only in its folder and starts no program."""
     secret, folder = tmp_path / "secret.tex", tmp_path / "reports"
     folder.mkdir()
     if "input" in command:

@@ -1,4 +1,4 @@
-"""Curves, sweeps and scatter plots hold the right numbers, and labels keep apart."""
+"""Curves, sweeps and scatter plots show the right numbers, and labels do not overlap."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_a_sweep_shows_the_summary(demo: Layout) -> None:
         assert list(line.get_xdata()) == [4, 8, 16, 32]
         assert list(line.get_ydata()) == pytest.approx([0.5] * 4)
         low, high = bars[0].get_segments()[0][:, 1]
-        assert (high - low) / 2 == pytest.approx(0.05), metric  # seeds at 0.45, 0.5, 0.55
+        assert (high - low) / 2 == pytest.approx(0.05), metric  # the seeds have 0.45, 0.5 and 0.55
 
 
 def test_curves_show_the_mean_and_the_range_of_the_seeds(demo: Layout) -> None:
@@ -33,7 +33,7 @@ def test_curves_show_the_mean_and_the_range_of_the_seeds(demo: Layout) -> None:
     loss, share, loss_in_time, _ = canvas.axes
     (line,), (band,) = loss.lines, loss.collections
     assert np.asarray(line.get_xdata())[-1] == 100 and loss.get_xlabel() == "steps"
-    assert np.asarray(line.get_ydata())[-1] == pytest.approx(2 / 10 + 0.01)  # seeds add 0, 0.01, 0.02
+    assert np.asarray(line.get_ydata())[-1] == pytest.approx(2 / 10 + 0.01)  # the seeds add 0, 0.01 and 0.02
     border = np.asarray(band.get_paths()[0].vertices)
     last = border[border[:, 0] == 100, 1]
     assert (last.min(), last.max()) == pytest.approx((0.2, 0.22))
@@ -111,7 +111,7 @@ def test_precision_against_recall_separates_ours_from_published(tmp_path: Path) 
 
 
 def crossing(first: plots.Points, second: plots.Points) -> bool:
-    """Whether two lines from [0] to [1] meet."""
+    """Whether two lines, each from its [0] to its [1], cross."""
 
     def side(line: plots.Points, point: plots.Points) -> float:
         (ax, ay), (bx, by) = line[1] - line[0], point - line[0]
@@ -122,7 +122,8 @@ def crossing(first: plots.Points, second: plots.Points) -> bool:
 
 
 def test_labels_of_a_cluster_do_not_meet() -> None:
-    """The methods of the paper's Table 1: leaders neither cross nor lead past another method, labels keep apart."""
+    """For the methods of the paper's Table 1: leaders do not cross, none passes close to another method, and labels do
+    not overlap."""
     rows = (row for group in PAPER.tables["tab_cifar10"].groups for row in group.rows)
     values = [PAPER.params.published[str(row.published or row.paper)].values for row in rows]
     points = np.array([[each["recall"], each["precision"]] for each in values if "recall" in each])

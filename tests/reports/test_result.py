@@ -1,4 +1,4 @@
-"""The sentence of result: which rows are compared, its interval, and what it says of one seed and of many."""
+"""The result sentence: which rows it compares, its interval, and its words for one seed and for many."""
 
 import math
 from pathlib import Path

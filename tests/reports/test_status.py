@@ -1,4 +1,4 @@
-"""`rtm status`: states from run folders, locks and receipts, in a table for a narrow screen."""
+"""`rtm status`: the states from run folders, locks and receipts, in a table for a narrow screen."""
 
 import shutil
 import subprocess

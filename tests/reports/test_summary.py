@@ -1,4 +1,4 @@
-"""results/<experiment>/metrics.json: mean and standard deviation over the seeds; other files are refused."""
+"""results/<experiment>/metrics.json has the mean and standard deviation over the seeds. Other files are refused."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Tables show what was measured, mark it as the paper does, and never pass a published number off as ours."""
+"""Tables show the measured numbers, mark them like the paper, and never show a published number as ours."""
 
 import csv
 import hashlib
@@ -21,14 +21,14 @@ from rtm.reports.chain import Chains
 from rtm.reports.summary import write_summary
 from rtm.reports.tables import SUFFIXES, render_table
 
-# The paper sets 0.99 bold beside 1.00: (table, row, column) of such mistakes.
+# Mistakes of the paper, as (table, row, column): it prints 0.99 in bold although 1.00 is in the same row.
 SLIPS = {("tab_prec_recall", "obama_precision", column) for column in ("adaimle", "imle_mlp")}
-# The paper gives its reproduction of RS-IMLE with one decimal (but Shells); here it has two, as its rivals have.
+# The paper prints its reproduction of RS-IMLE with one decimal (except Shells); here it has two, like its rivals.
 ONE_DECIMAL = {("tab_fid", "imle_mlp")}
 
 
 def printed() -> dict[str, list[list[str]]]:
-    """The paper's tables as printed."""
+    """The paper's printed tables."""
     tables: dict[str, list[list[str]]] = {}
     for line in (FILES / "paper_tables.txt").read_text().splitlines():
         if line.startswith("["):
@@ -39,7 +39,7 @@ def printed() -> dict[str, list[list[str]]]:
 
 
 def rendered(layout: Layout, name: str, columns: int) -> list[list[str]]:
-    """The cells of a .tex file in the notation of the printed ones."""
+    """The cells of a .tex file in the notation of the printed tables."""
     rows = [line for line in layout.table(name).read_text().splitlines() if line.endswith(r" \\")]
     rows = [line for line in rows if " & " in line]
     return [[notation(cell) for cell in row.removesuffix(r" \\").split(" & ")[-columns:]] for row in rows]
@@ -59,7 +59,7 @@ def added(line: Line) -> bool:
 
 @pytest.mark.parametrize("name", printed())
 def test_the_papers_numbers_give_the_papers_table(reproduced: Layout, name: str) -> None:
-    """Every figure with its bold and underline, except for the mistakes listed above."""
+    """Every number has the same bold or underline, except for the mistakes listed above."""
     expected = printed()[name]
     sheet = build(PAPER, reproduced, name)
     actual = rendered(reproduced, name, len(sheet.table.columns))
@@ -67,7 +67,7 @@ def test_the_papers_numbers_give_the_papers_table(reproduced: Layout, name: str)
     ours = [(line, row) for line, row in zip(sheet.lines, actual, strict=True) if not added(line)]
     for (line, row), theirs in zip(ours, expected, strict=True):
         columns = [column for column in sheet.table.columns if column.metric not in ADDED]
-        for column, paper, here in zip(columns, theirs, row, strict=False):  # what we add stands on the right
+        for column, paper, here in zip(columns, theirs, row, strict=False):  # our additional columns are on the right
             if (name, line.id, column.id) in SLIPS:
                 assert paper.startswith("**")
                 paper = paper.strip("*")

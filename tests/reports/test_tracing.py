@@ -22,7 +22,7 @@ TABLE, ROW = "demo/reports/tab_digits_halt_sweep.tex", "H8"
 
 @pytest.fixture(autouse=True)
 def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A demo of one table with a receipt for everything, its trainings done by a cluster."""
+    """A demo of one table with a receipt for each job; a cluster did its trainings."""
     shutil.copytree(ROOT / "params", tmp_path / "params")
     monkeypatch.chdir(tmp_path)
     config = load("demo")
@@ -86,7 +86,7 @@ def test_every_change_is_named(finished: Path, capsys: pytest.CaptureFixture[str
     assert f"{checkpoint} is not the recorded one" in text
     assert "not here" in text
     assert f"{metrics} changed since the table was rendered" in text
-    assert text.count("training.lr: 0.004 -> 0.005") == 3  # each seed's
+    assert text.count("training.lr: 0.004 -> 0.005") == 3  # once for each seed
 
 
 def test_a_number_that_differs_from_the_results_is_named(capsys: pytest.CaptureFixture[str]) -> None:
