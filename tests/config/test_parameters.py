@@ -1,4 +1,4 @@
-"""Experiments as params/ has them: their depths, their architectures, and the paper's numbers."""
+"""The experiments of params/: their depths, their architectures, and the paper's numbers."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_the_papers_schedules_are_as_published() -> None:
     assert experiments["cifar10_stylegan2_ada_rtm"].steps() == 1_000_000
     assert experiments["cifar10_imle_rtm"].variants[:5] == ("native", "H8", "H16", "H32", "H64")
     hours = sum(e.recipe.resources.gpus * e.recipe.resources.hours for e in experiments.values())
-    assert 3_000 < hours < 4_000  # twice those of `rtm plan`; the paper's App. E reports about ten thousand
+    assert 3_000 < hours < 4_000  # twice the hours of `rtm plan`; the paper's App. E reports about ten thousand
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_a_strange_program_is_refused(content: bytes) -> None:
 
 
 def test_depth_ends_nothing() -> None:
-    """A hundred thousand nested lists are read without an error."""
+    """A hundred thousand nested lists are read correctly."""
     found = load_arrays(io.BytesIO(b"]" * 100_000 + b"a" * 99_999 + b"."))
     for _ in range(99_999):
         (found,) = found

@@ -24,7 +24,7 @@ def test_sources_are_tried_in_order(tmp_path: Path) -> None:
 
 
 def test_every_source_is_asked_and_every_answer_kept(tmp_path: Path) -> None:
-    """The good mirror is asked after any answers of the first ones."""
+    """After any answers of the first sources, the good mirror is asked too."""
     habits = ["empty", "204", "404", "login", "to ftp://x/y", "other file"]
     with ExitStack() as stack:
         servers = [stack.enter_context(serving(CONTENT, habit)) for habit in [*habits, "honest"]]

@@ -135,7 +135,7 @@ def test_entries_are_the_code_that_runs(graph: dict[str, Job]) -> None:
         mapper: set(present().reached(graph[f"evaluate/cifar10_imle_{mapper}/paper/seed0"].entries))
         for mapper in ("mlp", "rtm")
     }
-    assert "rtm.models.mappers" in measures["rtm"] - measures["mlp"]  # only recursive mappers are followed step by step
+    assert "rtm.models.mappers" in measures["rtm"] - measures["mlp"]  # to follow a recursion step by step
     assert "rtm.training.loop" not in reached["sample"]
     assert not any(name.startswith("rtm.methods") for name in reached["sample"] | reached["gallery"])
     assert "rtm/reports/templates/table.tex.j2" in reached["table"]

@@ -1,4 +1,4 @@
-"""What the plan changes in Snakemake itself, and the threads of its jobs."""
+"""Changes that the plan makes in Snakemake itself, and the threads of its jobs."""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ def test_snakemake_does_not_look_at_all_jobs_all_the_time() -> None:
     [
         ("smoke/", True, 16, 16),  # on this machine: all cores
         ("smoke/", True, None, 1),  # submitted to a cluster ...
-        ("smoke/", False, 16, 1),  # ... and running there: as many as were asked for
+        ("smoke/", False, 16, 1),  # ... and running there: the requested cores
         ("", True, 16, 8),  # on a GPU
     ],
 )

@@ -1,4 +1,4 @@
-"""Targets are found, and a misspelt one is answered with the nearest names."""
+"""Targets are found; the error for a misspelt target lists the nearest names."""
 
 import pytest
 from support import ROOT
