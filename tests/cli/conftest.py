@@ -1,4 +1,4 @@
-"""Folders to call `rtm` in: with checkpoints, and with a store."""
+"""Folders in which tests call `rtm`: with checkpoints, and with a store."""
 
 import shutil
 import sys
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def call(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*words: str) -> list[str]:
-        """The lines that `rtm` prints; for a refusal its sentence."""
+        """The lines that `rtm` prints, or the sentence of a refusal."""
         monkeypatch.chdir(folder)
         monkeypatch.setattr(sys, "argv", ["rtm", *words])
         try:
@@ -45,7 +45,7 @@ def call(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a store whose remote is a folder; nothing is made in it."""
+    """A repository with a store whose remote is a folder. Nothing has been made in it yet."""
     (tmp_path / "params").symlink_to(ROOT / "params")
     write_text(tmp_path / ".dvc/config", "[core]\n    remote = far\n['remote \"far\"']\n    url = ../far\n")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -56,7 +56,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def job(stored: Path) -> Job:
-    """A training of the demo; what it reads is signed for."""
+    """A training of the demo; its inputs have receipts."""
     found = every_job()["demo/train/digits_rtm/seed0"]
     for before in found.upstream():
         if before is not found:

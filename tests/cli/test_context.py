@@ -1,4 +1,4 @@
-"""The start of every verb: a scale's parameters and files, or those of a variant, and a receipt for what it makes."""
+"""The start of every verb: the parameters and files of a scale or a variant, and a receipt for the verb's files."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`rtm fetch` of a dataset, `rtm data`, and DVC's side of it, as a user meets them."""
+"""`rtm fetch` of a dataset, `rtm data`, and DVC's part, as a user sees them."""
 
 import shutil
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ SIZE = "3 images of 256 x 256 px"
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
-    """A workspace where there are three shells."""
+    """A workspace with three images of shells."""
     shutil.copytree(ROOT / "params", tmp_path / "params")
     for name, old, new in (("datasets", "count: 64\n", "count: 3\n"), ("protocols", "k: 3\n", "k: 1\n")):
         path = tmp_path / f"params/{name}.yaml"
@@ -62,7 +62,7 @@ def test_a_person_fetches_checks_and_looks(config: Config, capsys: pytest.Captur
     data_cli.data(config, LAYOUT, "check", [])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(config.params.datasets)
-    assert f"{'shells':<18} good      {SIZE}" in lines  # as wide as cifar10_horse_rest
+    assert f"{'shells':<18} good      {SIZE}" in lines  # the column is as wide as cifar10_horse_rest
     assert f"{'cifar10':<18} not here  `rtm fetch cifar10`, or `dvc pull data/cifar10`" in lines
     data_cli.data(config, LAYOUT, "show", ["shells"])
     shown = capsys.readouterr().out
@@ -96,7 +96,7 @@ def test_the_receipt_remembers_the_source(config: Config) -> None:
     with pytest.raises(UserError, match="of its receipt"):
         fetch(config, other)
     assert RECEIPT.read_text() == receipt and digest(IMAGES) == before
-    RECEIPT.unlink()  # the data was meant to change
+    RECEIPT.unlink()  # a user does this if the data should change
     fetch(config, other)
     assert np.load(IMAGES)[0, 0, 0, 0] == 4
 
@@ -105,7 +105,7 @@ def test_check_reads_what_the_receipt_signs(config: Config) -> None:
     archive(LAYOUT.downloads(), 1, 2, 3)
     fetch(config)
     other = archive(Path("other"), 7, 8, 9)
-    prepare("shells", config.params.datasets["shells"], IMAGES, other)  # whole in itself, but not what was fetched
+    prepare("shells", config.params.datasets["shells"], IMAGES, other)  # complete, but not the fetched data
     with pytest.raises(UserError, match=r"images\.npy is not the recorded one.*dvc checkout"):
         data_cli.data(config, LAYOUT, "check", [])
     IMAGES.unlink()
@@ -161,7 +161,7 @@ def warm_dvc() -> Iterator[None]:
 @pytest.mark.slow(seconds=6)
 @pytest.mark.usefixtures("warm_dvc")
 def test_dvc_keeps_what_is_absent_here_and_pulls_one(tmp_path: Path) -> None:
-    """Two machines with different datasets, and a store between them."""
+    """Two machines have different datasets and share a store."""
     first = Repository(tmp_path / "first")
     (first.folder / "bin").mkdir(parents=True)
     tool_server.write_client(first.folder / "bin/dvc")
@@ -198,7 +198,7 @@ def test_a_pin_is_one_line_and_leaves_the_fetch_fresh(config: Config, capsys: py
     assert pinned.params.datasets["shells"].sha256 == digest(IMAGES)
     assert Ledger().fresh(jobs(pinned)["fetch/shells"])
     receipt = RECEIPT.read_text()
-    data_cli.data(pinned, LAYOUT, "pin", ["shells"])  # again: nothing changes
+    data_cli.data(pinned, LAYOUT, "pin", ["shells"])  # a second time nothing changes
     assert Path("params/datasets.yaml").read_text() == after and RECEIPT.read_text() == receipt
     RECEIPT.unlink()
     shutil.rmtree(LAYOUT.downloads())

@@ -1,4 +1,4 @@
-"""`rtm demo` from nothing to printed tables, with few steps and seeds; then it has nothing to do."""
+"""`rtm demo` from nothing to printed tables, with few steps and seeds. A second call has nothing to do."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`rtm doctor` says of everything whether it works, and what to do where it does not."""
+"""`rtm doctor` says for each part whether it works, and how to repair it if it does not."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_the_doctor_does_not_wait_for_slow_commands(tmp_path: Path, monkeypatch:
 
 
 def test_brackets_in_an_advice_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """Messages of libraries have some."""
+    """Messages of libraries contain brackets."""
     doctor.show([Finding("gloo", False, "RuntimeError: [enforce fail at pair.cc] [/tmp/x] refused")])
     assert capsys.readouterr().out == "no   gloo        RuntimeError: [enforce fail at pair.cc] [/tmp/x] refused\n"
 

@@ -1,4 +1,4 @@
-"""`rtm evaluate` of any images: refusals before hours of work, and lines for people; and `rtm features`."""
+"""`rtm evaluate` of any images: it refuses before hours of work, and prints readable lines. Also `rtm features`."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ RESULT: dict[str, Any] = {
 
 
 def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
-    """Before the images are looked for: there are none."""
+    """The refusal comes before the search for the images, which do not exist here."""
     (tmp_path / "params").symlink_to(PARAMS)
     (tmp_path / "file").touch()
     words = ("evaluate", "fakes.npy", "digits", "--protocol", "digits", "--scale", "demo", "--json")

@@ -1,4 +1,4 @@
-"""A warm process does what a cold one does: output, exit code, folder and environment are the caller's."""
+"""A warm process does the same as a cold one: same output and exit code, in the caller's folder and environment."""
 
 import subprocess
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def warm(folder: Path) -> Iterator[dict[str, str]]:
-    """The environment of a caller of one server, for all tests here."""
+    """The environment for calls to one server, which all tests of this file share."""
     with running(environment(folder), folder) as given:
         yield given
 
@@ -38,8 +38,8 @@ def test_warm_and_cold_are_alike(folder: Path, warm: dict[str, str]) -> None:
         expected, got = rtm(folder, cold, *words), rtm(folder, warm, *words)
         assert (got.returncode, got.stdout, got.stderr) == (expected.returncode, expected.stdout, expected.stderr)
     assert rtm(folder / "rtm", warm, "schema").returncode == 0
-    assert rtm(folder / "rtm", warm, "doctor").stdout == rtm(folder, warm, "doctor").stdout  # also from below the root
-    assert "root of the repository" in rtm(folder.parent, warm, "doctor").stderr  # the caller's folder
+    assert rtm(folder / "rtm", warm, "doctor").stdout == rtm(folder, warm, "doctor").stdout  # also below the root
+    assert "root of the repository" in rtm(folder.parent, warm, "doctor").stderr  # it uses the caller's folder
     made = rtm(folder, {**warm, "OMP_NUM_THREADS": "1"}, "fetch", "digits", "--scale", "demo")
     assert made.returncode == 0 and (folder / "data/digits/images.npy").exists()
 

@@ -1,4 +1,4 @@
-"""`rtm generate`: sheets and files hold the images of a seed, and a refusal is a sentence."""
+"""`rtm generate`: sheets and files contain the images of a seed, and a refusal is one sentence."""
 
 import json
 from pathlib import Path

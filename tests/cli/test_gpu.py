@@ -1,4 +1,4 @@
-"""`rtm doctor --gpu` with the CPU standing in: every check runs, and a failure is a finding and no traceback."""
+"""`rtm doctor --gpu` with the CPU in place of a GPU: every check runs, and a failure is a finding, not a traceback."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
 
 
 @pytest.mark.slow(seconds=20)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, which imports inductor
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's, when it imports inductor
 def test_everything_is_tried(smoke: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "MESSAGE", 2**16)
     findings = {finding.subject: finding for finding in gpu.examine(smoke, NAME)}

@@ -1,4 +1,5 @@
-"""`rtm lineage`: what is stale and why, what is not true any more, and what is run; tests of tracing have its cells."""
+"""`rtm lineage`: which files are stale and why, which are no longer true, and which jobs run. The tests of tracing
+test it for cells."""
 
 import os
 from pathlib import Path
@@ -39,7 +40,7 @@ def test_what_is_stale_is_listed_in_the_order_in_which_it_would_run(job: Job) ->
     assert stale[0] == f"{FETCH}: it was never made" and stale[-1].startswith(f"{job.id}: it was never made; ")
     write_outputs(first)
     write_outputs(job)
-    assert lineage("why", job.id, str(job.outputs[0])).stdout == f"{job.id}: fresh\n"  # each once
+    assert lineage("why", job.id, str(job.outputs[0])).stdout == f"{job.id}: fresh\n"  # each job once
 
 
 def test_only_what_is_fresh_is_verified(trained: Job) -> None:
@@ -94,7 +95,7 @@ def test_a_target_is_needed(job: Job) -> None:
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The words that Snakemake was called with; it makes nothing and fails."""
+    """A file with the arguments of the call to Snakemake. This Snakemake makes nothing and fails."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/snakemake").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nexit 1\n')
     (tmp_path / "bin/snakemake").chmod(0o755)
@@ -115,4 +116,4 @@ def test_what_snakemake_does_not_make_is_an_error(job: Job, asked: Path, monkeyp
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "slurm")
     with pytest.raises(UserError):
         module.lineage(["run", job.id])
-    assert asked.read_text() == f"-- {job.outputs[0]}\n"  # the profile says where
+    assert asked.read_text() == f"-- {job.outputs[0]}\n"  # the profile says where to run

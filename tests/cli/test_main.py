@@ -1,4 +1,4 @@
-"""A user's mistake gives one sentence and exit code 1; every verb has help; imports keep to their layers."""
+"""A user's mistake gives one sentence and exit code 1; every verb has help; imports stay in their layers."""
 
 import subprocess
 import sys
@@ -106,7 +106,7 @@ def test_an_unknown_benchmark_is_named() -> None:
 def test_a_disk_that_is_full_for_torch_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where its writer stops in the middle it raises no OSError."""
+    """If torch's writer stops in the middle, the error is not an OSError."""
 
     def status(_: object) -> None:
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 12544000 vs 12543888")
@@ -166,8 +166,8 @@ for module, shared in (word.split(":") for word in words):
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """What each module loads, in a process of its own. Each may start with what takes long and it need not avoid, which
-    counts as its own: the more it starts with, the more it is asked to avoid."""
+    """The modules that each module loads, measured in a separate process. To save time, a process may start with slow
+    libraries that are already imported, if its module may import them. They count as the module's imports."""
     folder = tmp_path_factory.mktemp("imported")
     light = [module for module, forbidden in LAYERS if "pandas" in forbidden or module == "rtm"]
     without = [module for module, forbidden in LAYERS if "torch" in forbidden and module not in light]

@@ -1,4 +1,4 @@
-"""The verbs from data to metrics, on a variant, which is never taken for its experiment."""
+"""The verbs from data to metrics, on a variant, which is never mistaken for its experiment."""
 
 from contextlib import chdir
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_it_is_measured_under_its_own_name(folder: Path) -> None:
     assert measured["experiment"] == NAME and measured["metrics"]["native"]["fid"] > 0
     assert read_json(folder / AT / f"results/{NAME}/latency.json")["mapper_parameters"] > 0
     with chdir(folder), pytest.raises(UserError, match=r"Begin with `rtm train '.*' --scale demo --seed 1`"):
-        rtm("summary", NAME, "--scale", "demo")  # of all seeds
+        rtm("summary", NAME, "--scale", "demo")  # a summary needs all seeds
 
 
 @pytest.mark.slow(seconds=1)

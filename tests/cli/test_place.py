@@ -1,4 +1,4 @@
-"""Commands work below the root of the repository; the files that a user names are those that the user sees."""
+"""Commands work below the root of the repository, and file names are relative to the user's folder."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("params/scales.yaml", "demo/reports/tab.tex", "images/a.png"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    monkeypatch.setenv(CALLED_FROM, "")  # so that it is taken back after the test
+    monkeypatch.setenv(CALLED_FROM, "")  # so that monkeypatch restores it after the test
     monkeypatch.delenv(CALLED_FROM)
     monkeypatch.chdir(tmp_path / "demo/reports")
     return tmp_path

@@ -1,4 +1,4 @@
-"""`rtm plan`: one experiment, those of a table or all, in 80 columns, and warnings below."""
+"""`rtm plan`: one experiment, all of a table, or all, in 80 columns, with the warnings below."""
 
 from pathlib import Path
 

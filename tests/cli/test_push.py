@@ -1,4 +1,4 @@
-"""`rtm push-checkpoint`: the file and its card arrive, or a sentence says why not."""
+"""`rtm push-checkpoint`: the file and its card arrive, or one sentence says why they do not."""
 
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def test_a_checkpoint_is_pushed_with_a_card_of_its_receipt(
 
 
 class NoNetworkError(Exception):
-    """What a library behind the Hub's raises: neither an OSError nor a ValueError."""
+    """An error like one from a library below the Hub's: it is no OSError and no ValueError."""
 
 
 @pytest.mark.parametrize("kind", [OSError, NoNetworkError])

@@ -1,4 +1,4 @@
-"""`rtm runs`: what each state is for, and that only those go which nothing needs."""
+"""`rtm runs`: the use of each state. Only states that nothing needs are removed."""
 
 import argparse
 import json
@@ -64,7 +64,7 @@ def test_weights_in_the_store_are_enough_and_changed_ones_are_not(job: Job, monk
     own = state(run_folder(Ledger(), job), "done")
     write_outputs(job)
     job.outputs[0].unlink()
-    assert kinds()[own.name] == "finished"  # the store has them
+    assert kinds()[own.name] == "finished"  # the store has the weights
     monkeypatch.setenv(SWITCH, "off")
     assert kinds()[own.name] == "not recorded"
     write_text(job.outputs[0], "other bytes")
@@ -75,6 +75,6 @@ def test_a_state_that_is_being_trained_stays(job: Job, monkeypatch: pytest.Monke
     own = state(run_folder(Ledger(), job), None)
     write_outputs(job)
     with training(own, NAME, SEED, 0):
-        monkeypatch.setattr(module, "is_running", lambda folder: folder == own)  # a process sees no lock of its own
+        monkeypatch.setattr(module, "is_running", lambda folder: folder == own)  # a process does not see its own lock
         call("clean")
         assert own.exists()

@@ -1,4 +1,4 @@
-"""The verbs that show results: what is complete is signed for, and what is not leaves no receipt."""
+"""The verbs that show results: a complete result gets a receipt, and an incomplete one does not."""
 
 import json
 from pathlib import Path

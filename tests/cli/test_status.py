@@ -1,4 +1,4 @@
-"""`rtm status`: one line for each training, and what is going on above them."""
+"""`rtm status`: one line for each training, and a summary above the lines."""
 
 import time
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_slurms_reason_is_said_while_it_waits() -> None:
 def test_running_trainings_are_watched_first(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A small screen cuts off the end of the table."""
+    """They are first because a small screen cuts off the end of the table."""
 
     def stop(_: float) -> None:
         raise KeyboardInterrupt

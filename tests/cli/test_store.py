@@ -1,4 +1,4 @@
-"""`rtm store`: what is listed, pushed, pulled and removed, and what is refused."""
+"""`rtm store`: listing, pushing, pulling, removing, and refusals."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ from rtm.pipeline.amounts import space
 
 
 def store(*words: str) -> list[str]:
-    """The lines that are printed."""
+    """The lines that `rtm store` prints."""
     answer = rtm("store", *words, cwd=Path.cwd())
     assert answer.returncode == 0, answer.stderr
     return answer.stdout.splitlines()

@@ -1,4 +1,5 @@
-"""`rtm try` on a small folder: stopped by Ctrl-C, gone on with, to pictures; then it has nothing to do."""
+"""`rtm try` on a small folder: Ctrl-C stops it, a second call resumes it and makes pictures, a third has nothing to
+do."""
 
 import argparse
 import os
@@ -34,7 +35,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def stopped(workspace: Path) -> str:
-    """What it prints until Ctrl-C, as soon as both trainings run."""
+    """The output until Ctrl-C, which comes as soon as both trainings run."""
     (workspace / "held").touch()
     with open(workspace / "out.txt", "w") as file:
         words = [*WORDS, "--epochs", "8"]
@@ -45,7 +46,7 @@ def stopped(workspace: Path) -> str:
             stdout=file,
             stderr=file,
             start_new_session=True,
-            # a shell lets its background jobs ignore it
+            # background jobs of a shell ignore SIGINT
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
@@ -99,7 +100,7 @@ def test_it_goes_on_and_ends_with_pictures(workspace: Path, finished: str) -> No
 
 @pytest.fixture
 def here(workspace: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What a command prints in the workspace; in this process, which has imported everything."""
+    """The output of a command in the workspace. It runs in this process, which has already imported everything."""
     monkeypatch.chdir(workspace)
     for name, value in environment(workspace).items():
         monkeypatch.setenv(name, value)

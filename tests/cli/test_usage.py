@@ -13,7 +13,7 @@ VERBS = next(list(each.choices) for each in _parser()._actions if isinstance(eac
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_line_is_wider_than_the_screen(verb: str) -> None:
-    lines = rtm(verb, "--help").stdout.splitlines()  # its environment has 80 columns
+    lines = rtm(verb, "--help").stdout.splitlines()  # `rtm` runs with 80 columns
     assert lines and max(map(len, lines)) <= 80
 
 
