@@ -1,6 +1,6 @@
-"""Dockerfile and apptainer.def: well formed, the same commands in both, and every command, option and file is real.
+"""Dockerfile and apptainer.def: well formed, the same commands in both, and every command, option and file exists.
 
-No engine runs here: an image is built where one is installed.
+These tests do not build an image, because that needs a container engine.
 """
 
 import json
@@ -17,7 +17,7 @@ from rtm.cli.main import _parser
 
 INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "CMD"}
 SECTIONS = {"files", "post", "runscript", "test"}
-DEBIAN = {"apt-get": ("update", "install"), "rm": ("-rf",)}  # of the base image
+DEBIAN = {"apt-get": ("update", "install"), "rm": ("-rf",)}  # commands of the base image
 
 
 def docker() -> list[tuple[str, str]]:
@@ -28,7 +28,7 @@ def docker() -> list[tuple[str, str]]:
 
 
 def apptainer() -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Header and sections."""
+    """The header and the sections."""
     text = "\n".join(line for line in (ROOT / "apptainer.def").read_text().splitlines() if not line.startswith("#"))
     head, *parts = re.split(r"^%(?=\w)", text, flags=re.M)
     header = dict(line.split(": ", 1) for line in head.strip().splitlines())

@@ -1,4 +1,4 @@
-"""docs/extending.md works: its code, its entries in params/ and its commands, in this order, on small numbers."""
+"""docs/extending.md works: its code, its entries in params/ and its commands, in the page's order, at small size."""
 
 import re
 import shlex
@@ -30,13 +30,13 @@ class Block:
 
     @property
     def place(self) -> str:
-        """The file in its first line."""
+        """The file that its first line names."""
         first = re.match(r"# ([\w./]+)", self.text)
         assert first, self.text
         return first[1]
 
     def write(self) -> None:
-        """At the end of its file; a row (`# FILE: TABLE, rows`) at the end of its table."""
+        """Add the text at the end of its file, or a row (`# FILE: TABLE, rows`) at the end of its table."""
         table = re.match(r"# \S+: (\w+), rows\n", self.text)
         path = Path(self.place)
         before = path.read_text() if path.exists() else ""
@@ -49,7 +49,7 @@ BLOCKS = [Block(language, text) for language, text in re.findall(r"^```(\w*)\n(.
 
 
 def smaller() -> None:
-    """A training of the demo takes seconds: few steps, a small pool."""
+    """Make a training of the demo take seconds: few steps, a small pool."""
     path = Path("params/recipes.yaml")
     recipes = yaml.safe_load(path.read_text())
     recipe = recipes["recipes"]["digits_imle"]

@@ -1,4 +1,4 @@
-"""Every fuzzer's first cases are handled, and the runner counts what is not."""
+"""Every fuzzer's first cases are handled, and the runner counts the failures."""
 
 from pathlib import Path
 from random import Random
@@ -8,7 +8,7 @@ from fuzz import FUZZERS, discover
 from fuzz.damage import damaged
 from fuzz.runner import Count, Worker, run, table
 
-CASES = 8  # of each fuzzer; `python -m tests.fuzz` tries more
+CASES = 8  # for each fuzzer; `python -m tests.fuzz` tries more
 
 
 @pytest.mark.slow(seconds=10)
@@ -21,7 +21,7 @@ def test_the_first_cases_of_every_fuzzer_are_handled() -> None:
 
 @pytest.fixture
 def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
-    """A worker with fuzzers that do what none should do."""
+    """A worker whose fuzzers fail in every way, except `sentence`, which is handled."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os, time, fuzz\n"
         "def fails(name, act): fuzz.FUZZERS[name] = lambda rng, folder: act()\n"

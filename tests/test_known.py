@@ -1,4 +1,4 @@
-"""docs/known/: answers that are known from elsewhere, or by hand, against what the code gives."""
+"""docs/known/: answers that are known from other sources, or by hand, against the code's results."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from rtm.models.mappers import RTM, MLPMapper
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What makes the files."""
+    """The module that makes the files."""
     monkeypatch.syspath_prepend(ROOT)
     return import_module("benchmarks.known")
 
@@ -36,7 +36,7 @@ def flops(module: torch.nn.Module, dim: int) -> int:
 
 @pytest.mark.slow(seconds=14)
 def test_the_counts_are_those_of_the_code(known: Any) -> None:
-    """After a change of params/: `python -m benchmarks.known`."""
+    """After a change in params/, run `python -m benchmarks.known`."""
     file = kept("networks.json")
     assert known.parts() == {kind: file[kind] for kind in ("mappers", "decoders")}
     assert known.generators() == file["generators"]
@@ -47,14 +47,14 @@ def test_the_counts_are_those_of_the_paper_and_of_stylegan2() -> None:
     mappers = file["mappers"]["parameters"]
     millions = {"style_mlp2": "0.53", "style_mlp16": "4.20", "style_mlp32": "8.40", "style_rtm_16_1": "0.66"}
     assert {name: f"{mappers[name] / 1e6:.2f}" for name in millions} == millions
-    # by resolution, as stylegan2-ada-pytorch prints them: first the constant, then convolutions and ToRGB
+    # for each resolution, as stylegan2-ada-pytorch prints them: first the constant, then convolutions and ToRGB
     printed = [8192 + 2622465 + 264195, *4 * [2 * 2622465 + 264195], 1442561 + 721409 + 132099, 426369 + 213249 + 66051]
     last = 139457 + (9 * 64 * 64 + 64 + 1 + 64 * 513) + (3 * 64 + 3 + 64 * 513)
     assert file["generators"]["paper"]["afhq_stylegan2_ada_mlp"]["decoder_parameters"] == sum(printed) + last
 
 
 def test_flops_are_those_by_hand() -> None:
-    """Two for each weight and each time that it is used; f mixes 4 tokens by 16 and 128 channels by 344."""
+    """Each use of a weight counts as two FLOPs. f mixes 4 tokens by 16 inner units, and 128 channels by 344."""
     dim, tokens, width, H, L = 512, 4, 128, 16, 1
     with torch.device("meta"):
         rtm, mlp = RTM(dim, tokens, width, H, L), MLPMapper(dim, layers=8)
@@ -74,13 +74,13 @@ def test_lpips_is_that_of_its_package(known: Any) -> None:
     ("name", "density", "alike"), [("cifar10_halves.json", 0.2, 0.1), ("cifar10_test_vs_train.json", 0.03, 0.01)]
 )
 def test_parts_of_one_set_score_what_theory_says(name: str, density: float, alike: float) -> None:
-    """Density 1, KID 0, precision and recall alike; a real image is missed if its k nearest are all real."""
+    """Density is 1, KID is 0, precision equals recall. A real image is not covered if its k nearest are all real."""
     file = kept(name)
     metrics, real, both = file["metrics"], file["reference"]["images"], file["reference"]["images"] + file["samples"]
     missed = math.prod((real - each) / (both - each) for each in (1, 2, 3))
     low, high = file["intervals"]["coverage"]
     assert low <= 1 - missed <= high
-    assert abs(metrics["kid"]) < 2 * NORMAL * metrics["kid_se"]  # the other part varies as well
+    assert abs(metrics["kid"]) < 2 * NORMAL * metrics["kid_se"]  # twice, because the other part varies as well
     assert metrics["density"] == pytest.approx(1, abs=density)
     assert metrics["precision"] == pytest.approx(metrics["recall"], abs=alike)
     assert file["notes"] == []

@@ -1,4 +1,4 @@
-"""The rooms are layers: a lower one never imports a higher one, lazily or for types neither, and nothing goes round."""
+"""The rooms are layers: a lower one never imports a higher one, not even lazily or for types, and there is no cycle."""
 
 import ast
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ MODULES = {
 
 
 def imported(module: str, path: Path) -> Iterator[str]:
-    """Modules of rtm/ that a module imports anywhere in its text."""
+    """The modules of rtm/ that a module imports anywhere in its text."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
@@ -57,7 +57,8 @@ def test_no_import_goes_round() -> None:
 
 
 def test_the_test_of_a_module_is_found_by_its_name() -> None:
-    """Two need none: rtm/__main__.py is what tests/scenarios/test_one_code.py starts, an architecture is plain data."""
+    """Two modules need none: tests/scenarios/test_one_code.py starts rtm/__main__.py, and an architecture is plain
+    data."""
     expected = {
         module: ROOT / "tests" / path.relative_to(ROOT / "rtm").with_name(f"test_{path.name}")
         for module, path in MODULES.items()
@@ -68,7 +69,7 @@ def test_the_test_of_a_module_is_found_by_its_name() -> None:
 
 
 def test_the_core_is_compact() -> None:
-    """The design's limits: a room that grows past them is split, or pays with a deletion or a library."""
+    """These are the design's limits. A room above them must be split, or lose code, or use a library instead."""
     lines = dict.fromkeys(ROOMS, 0)
     for module, path in MODULES.items():
         if module.count(".") and module != "rtm.__main__":

@@ -1,4 +1,4 @@
-"""What needs torch and safetensors alone runs where nothing else is installed, and what needs more says so."""
+"""Parts that need only torch and safetensors run where nothing else is installed. Other parts name what they need."""
 
 import json
 import os
@@ -30,7 +30,7 @@ sys.meta_path[:] = [Without()]
 
 
 def needed(distribution: str, found: set[str]) -> set[str]:
-    """A distribution and all that it requires."""
+    """A distribution and all its requirements."""
     if (name := canonicalize_name(distribution)) not in found:
         found.add(name)
         try:
@@ -44,7 +44,7 @@ def needed(distribution: str, found: set[str]) -> set[str]:
 
 
 def others() -> list[str]:
-    """Everything installed that neither torch nor safetensors requires."""
+    """All installed modules that torch and safetensors do not require."""
     light = {*needed("torch", set()), *needed("safetensors", set())}
     kept = {"rtm", "tests", *sys.stdlib_module_names}
     owners = packages_distributions().items()

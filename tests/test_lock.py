@@ -1,4 +1,4 @@
-"""requirements.lock fits pyproject.toml: all that is asked for, in versions that it admits, each file by its hash."""
+"""requirements.lock fits pyproject.toml: all requirements, in allowed versions, and a hash for each file."""
 
 import re
 import tomllib
@@ -18,10 +18,10 @@ PINS = {(canonicalize_name(name), Version(version)) for name, version, _, _ in E
 
 
 def asked(requirements: list[str]) -> Iterator[Requirement]:
-    """Requirements with the extras that they refer to."""
+    """The requirements, with those of the extras that they name."""
     for each in map(Requirement, requirements):
         if each.name == PROJECT["name"]:
-            for extra in sorted(each.extras):  # one order in all processes
+            for extra in sorted(each.extras):  # the same order in all processes
                 yield from asked(EXTRAS[extra])
         else:
             yield each
@@ -39,12 +39,12 @@ def test_a_direct_requirement_is_in_it(requirement: Requirement) -> None:
 
 
 def test_the_tests_need_every_extra() -> None:
-    """`make install` installs `dev`."""
+    """`make install` installs `dev`, so `dev` includes every extra."""
     named = {requirement.name for requirement in asked(EXTRAS["dev"])}
     assert named >= {each.name for extra in EXTRAS.values() for each in asked(extra)}
 
 
 def test_the_builder_of_the_package_is_in_it() -> None:
-    """It is built without a download that no hash protects."""
+    """So the build downloads nothing without a hash."""
     (needed,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     assert any(name == "setuptools" and Requirement(needed).specifier.contains(version) for name, version in PINS)

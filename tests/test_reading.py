@@ -1,4 +1,4 @@
-"""A file that comes back is parsed where a damaged one becomes a sentence, or counts as none."""
+"""Files are parsed only inside a guard: a damaged file then becomes a one-sentence error, or counts as missing."""
 
 import ast
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ PARSERS = {
     *("load_file", "yaml.load", "yaml.safe_load", "pickle.load", "pickle.loads", "Image.open", "open_memmap"),
 }
 GUARDS = ("reading(", "suppress(*UNREADABLE", "except UNREADABLE", "except DAMAGED")
-HANDLED = {  # parsers that are outside of a guard, and why
+HANDLED = {  # files that parse outside a guard, and the reason
     "rtm/core/files.py": "the readers themselves",
     "rtm/config/reading.py": "params/, with the line in the message",
     "rtm/data/prepare.py": "a part of an archive, whose reader turns it into a sentence",

@@ -1,4 +1,4 @@
-"""README and docs/: links lead somewhere, commands of `rtm` exist with their options, the picture has its receipt."""
+"""README and docs/: links have a target, commands of `rtm` exist with their options, the picture has its receipt."""
 
 import csv
 import re
@@ -45,7 +45,7 @@ def test_the_picture_is_the_one_of_its_receipt() -> None:
 
 
 def _spread(found: dict[str, float], metric: str, times: int, digits: int) -> str:
-    """Mean ± standard deviation as the pages write them."""
+    """Mean ± standard deviation, as written in the pages."""
     return " ± ".join(f"{found[key] * times:.{digits}f}".removeprefix("0") for key in (metric, f"{metric}_std"))
 
 
@@ -110,7 +110,7 @@ def test_the_differences_to_the_mlp_of_equal_depth_are_those_of_the_table() -> N
     written = [float(number.replace("−", "-")) for number in re.findall(r"[−+]\d+[.]\d+", note)]
     numbers = re.findall(r"[−+]?\d*[.]\d+", shown.partition("seeds: ")[2])
     assert [float(number.replace("−", "-")) for number in numbers] == written and len(written) == 18
-    assert all(low * high > 0 for low, high in zip(written[1::3], written[2::3], strict=True))  # none includes zero
+    assert all(low * high > 0 for low, high in zip(written[1::3], written[2::3], strict=True))  # none includes 0
     deep = read_json(ROOT / "desk/results/desk_mlp24/metrics.json")["desk_held_out"]
     assert f"An MLP as deep as RTM has FID {_spread(deep, 'fid', 1, 1)} " in (ROOT / "README.md").read_text()
 
