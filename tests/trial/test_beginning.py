@@ -20,7 +20,7 @@ from rtm.trial.recipe import Choice, Machine
         ("Cats & dogs", "cats_dogs"),
         ("2024.zip", "images_2024"),
         ("\u732b", "images"),
-        ("demo", "images_demo"),  # `snakemake demo` means something else
+        ("demo", "images_demo"),  # `snakemake demo` already has another meaning
         ("x" * 300, "x" * LONGEST),
         *((stage, f"images_{stage}") for stage in Stage),
     ],

@@ -1,4 +1,4 @@
-"""`rtm try --export` adds a trial to params/, whole or not at all, and every scale still loads."""
+"""`rtm try --export` adds a trial to params/, completely or not at all, and every scale still loads."""
 
 import shutil
 from pathlib import Path

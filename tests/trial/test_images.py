@@ -1,4 +1,4 @@
-"""Pictures of any kind become squares of one size; what cannot be read is named, and too few are refused."""
+"""Pictures of any kind become squares of one size. Unreadable files are named, and too few pictures are refused."""
 
 import zipfile
 from pathlib import Path
@@ -37,11 +37,11 @@ def test_any_mode_and_format_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_photograph_stands_upright() -> None:
-    """A camera writes how it was held into the file, and viewers follow it."""
+    """A camera writes its orientation into the file, and viewers turn the picture accordingly."""
     pixels = np.zeros((8, 8, 3), np.uint8)
     pixels[0, 0] = 255
     image = Image.fromarray(pixels)
-    image.getexif()[0x0112] = 3  # turned by 180 degrees
+    image.getexif()[0x0112] = 3  # the camera was turned by 180 degrees
     assert np.asarray(squared(image, 8))[7, 7].min() == 255
 
 
@@ -99,7 +99,8 @@ def test_too_few_are_refused_with_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_folder_may_hold_anything_beside_its_images(tmp_path: Path) -> None:
-    """A film that is larger than any file of an archive may be, links to nowhere and in a circle, hidden files."""
+    """The folder has a film that would be too large for an archive, a link to nowhere, a circular link and a hidden
+    file."""
     source = folder_of(tmp_path / "in", FEWEST)
     with open(source / "film.mov", "wb") as file:
         file.truncate(LARGEST + 1)

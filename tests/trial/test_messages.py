@@ -1,4 +1,4 @@
-"""What a trial says: which pictures it does not use, what it will take, and where its pictures are."""
+"""The messages of a trial: which pictures it does not use, how long it will take, and where its pictures are."""
 
 import io
 from pathlib import Path
@@ -23,7 +23,7 @@ PICTURES = tuple(f"{number}.png" for number in range(100))
 
 @pytest.fixture
 def cats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
-    """A trial that is begun."""
+    """A trial that has begun."""
     recipe.write(tmp_path / "try/cats/params.yaml", CHOICE, "0" * 64, 0.5)
     (tmp_path / "params").symlink_to(PARAMS)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""A trial's parameters load as a scale of its own, on any machine and with any number of images."""
+"""A trial's parameters load as a separate scale, on any machine and with any number of images."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_every_choice_is_valid(tmp_path: Path, machine: Machine, images: int, re
     config = load(written(tmp_path, choice), tmp_path / "params")
     assert list(config.experiments) == ["cats_mlp", "cats_rtm"]
     mlp, rtm = config.experiments.values()
-    assert mlp.recipe == rtm.recipe and mlp.decoder == rtm.decoder  # they differ in the mapper alone
+    assert mlp.recipe == rtm.recipe and mlp.decoder == rtm.decoder  # only the mapper differs
     assert rtm.steps() == choice.steps and rtm.steps() % rtm.recipe.training.grid_every == 0
     assert config.layout.weights("vgg16") == Path("weights/vgg16.safetensors")
 

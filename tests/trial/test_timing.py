@@ -1,4 +1,4 @@
-"""The time that a trial is said to take, and the length that fits the minutes."""
+"""The estimated time of a trial, and the length that fits the given minutes."""
 
 from dataclasses import replace
 
@@ -43,7 +43,8 @@ def test_a_training_takes_its_steps_and_its_rounds(epochs: int) -> None:
 
 @pytest.mark.parametrize(("cores", "gpus", "minutes"), [(1, 0, 60), (2, 0, 2), (2, 0, 10), (16, 0, 60), (8, 1, 60)])
 def test_the_trial_takes_about_the_minutes_that_were_given(cores: int, gpus: int, minutes: int) -> None:
-    """Both trainings: side by side if there are two cores and no GPU, otherwise one after the other."""
+    """The time includes both trainings: at the same time with two or more cores and no GPU, otherwise one after the
+    other."""
     choice, seconds = length(replace(CHOICE, machine=Machine(cores, gpus)), SHA256, minutes, None)
     assert seconds == pytest.approx(PACE.seconds(rtm_of(choice)) * (1 if cores > 1 and not gpus else 2))
     assert 0.9 * minutes * 60 < seconds < 1.1 * minutes * 60
