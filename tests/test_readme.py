@@ -125,3 +125,15 @@ def test_the_digits_are_those_of_the_demo(name: str, numbers: str) -> None:
     }
     shown = [_spread(found, metric, 1, 3) for metric in ("precision", "recall", "coverage", "sure")]
     assert f" | {' | '.join([*shown, _spread(found, 'fid', 1, 1)])} |" in (ROOT / "docs/results.md").read_text()
+
+
+def test_what_both_processors_show_is_the_difference_of_their_means() -> None:
+    means = []
+    for numbers in ("digits.csv", "digits_amd.csv"):
+        with (ROOT / "docs" / numbers).open() as file:
+            means.append({(row["row"], row["column"]): float(row["value"]) for row in csv.DictReader(file)})
+    (line,) = [each for each in (ROOT / "docs/results.md").read_text().splitlines() if each.startswith("- Both show:")]
+    pairs = [("digits_rtm_h1", "precision"), ("digits_mlp8", "coverage"), ("digits_mlp16", "coverage")]
+    expected = [found["digits_rtm", metric] - found[base, metric] for base, metric in pairs for found in means]
+    shown = [float(number.replace("−", "-")) for number in re.findall(r"[−+][.]\d+", line)]
+    assert shown == pytest.approx(expected, abs=0.0006) and len(shown) == 6
