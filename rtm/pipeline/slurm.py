@@ -136,7 +136,7 @@ class Executor:
                 for each in info.job.jobs if info.job.is_group() else [info.job]:
                     self.exhausted[comment(each.rule.name, *each.wildcards)] += 1
                 asked = info.job.resources.get("mem_mb")
-                message += f" It ran out of its {asked} MB; the next attempt asks for twice as much, or for all of a node."
+                message += f" It ran out of its {asked} MB; the next attempt asks for twice that, or for all of a node."
             report(executor, info, msg=message, **more)
 
         return explain

@@ -161,7 +161,7 @@ def test_the_executor_is_completed(plugin: Any, programs: Callable[..., None]) -
     plugin.Executor().report_job_error(SimpleNamespace(job=one, external_jobid="7"), msg="SLURM-job '7' failed. ")
     assert plugin.messages == [
         "SLURM-job '7' failed. SLURM says: JobState OUT_OF_MEMORY, Reason OutOfMemory, ExitCode 0:125, NodeList node. "
-        "It ran out of its 4000 MB; the next attempt asks for twice as much, or for all of a node."
+        "It ran out of its 4000 MB; the next attempt asks for twice that, or for all of a node."
     ]
     assert executor.exhausted == {slurm.comment("train", "", "x", "0"): 1}
 

@@ -315,7 +315,7 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
         *["train/cifar10_imle_rtm/seed0"] * 3,  # once out of memory, once stopped
     ], output
     assert output.count("SLURM's controller does not answer; the submission is repeated.") == 1
-    assert output.count("It ran out of its 1000 MB; the next attempt asks for twice as much, or for all of a node.") == 1
+    assert output.count("It ran out of its 1000 MB; the next attempt asks for twice that, or for all of a node.") == 1
     rows = slurm.ask("squeue", "--states=all", "--noheader", "--format=%i %j %m").splitlines()
     names = [row.split()[1:] for row in sorted(rows, key=lambda row: int(row.split()[0]))][-4:]
     assert names[:3] == [["train.cifar10_imle_rtm.0", memory] for memory in ("1000M", "2000M", "2000M")]
