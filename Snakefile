@@ -1,23 +1,24 @@
 # From data to LaTeX, at four scales: paper (here), demo (demo/), desk (desk/) and smoke (smoke/).
 #
-#   data/<dataset>/images.npy             prepared images                          workflow/rules/data.smk
+#   data/<dataset>/images.npy             prepared images
 #   weights/<network>.safetensors         frozen networks
-#   features/<dataset>/<protocol>         features of the training set
-#   checkpoints/<experiment>/seed<n>      trained weights                          workflow/rules/train.smk
-#   samples/<experiment>/seed<n>/         images to measure, deleted afterwards    workflow/rules/evaluate.smk
+#   features/<dataset>/<protocol>         features of real images
+#   checkpoints/<experiment>/seed<n>      trained weights
 #   galleries/<experiment>/seed<n>.npz    images to look at
 #   results/<experiment>/
 #     <protocol>/seed<n>.json             metrics
 #     latency.json                        cost of an image
 #     metrics.json                        mean and deviation over the seeds
-#   reports/<table>.tex                   tables and figures                       workflow/rules/reports.smk
+#   reports/<table>.tex                   tables and figures
 #   reports/index.html                    the page with everything
 #   lineage/<stage>/<name>.json           receipts: what each file was made from
 #
-# The receipts (rtm/lineage/receipts.py) decide which jobs run, never time stamps.
+# Each stage is a class in rtm/stages/; its rule in workflow/rules/ is written from it. Receipts decide which jobs run
+# (rtm/lineage/freshness.py), never time stamps.
 
 import sys
 
+from rtm.pipeline.rules import write_rules
 from rtm.pipeline.snakemake import Plan, one_sentence
 from rtm.pipeline.targets import check_targets
 
@@ -32,20 +33,6 @@ container: config.get("container", "rtm.sif")
 
 wildcard_constraints:
     **plan.wildcards(),
-
-
-localrules:
-    all,
-    demo,
-    desk,
-    smoke,
-    doctor,
-    dataset,
-    network,
-    summary,
-    table,
-    figure,
-    report,
 
 
 onstart:
@@ -72,9 +59,17 @@ rule smoke:
         plan.reports("smoke"),
 
 
-include: "workflow/rules/doctor.smk"
-include: "workflow/rules/data.smk"
-include: "workflow/rules/train.smk"
-include: "workflow/rules/evaluate.smk"
-include: "workflow/rules/reports.smk"
+for path in write_rules():
 
+    include: path
+
+
+include: "workflow/rules/doctor.smk"
+
+
+localrules:
+    all,
+    demo,
+    desk,
+    smoke,
+    doctor,

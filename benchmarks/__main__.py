@@ -1,4 +1,4 @@
-"""Run all or the named benchmarks, and write benchmarks/results.json, docs/performance.md and its picture."""
+"""Run all or the named benchmarks, and write benchmarks/results.json and docs/performance.png."""
 
 import json
 import pkgutil
@@ -8,29 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import benchmarks
-from rtm.core.files import atomic, write_json, write_text
+from rtm.core.files import atomic, write_json
 
 if TYPE_CHECKING:
     from benchmarks.measuring import Groups
 
 RESULTS = Path(__file__).parent / "results.json"
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-HEAD = """\
-# Performance
-
-Measured by `python -m benchmarks`: CPU seconds of one thread, or wall time where it says so. Compared programs take
-turns in one process. All numbers: [`results.json`](../benchmarks/results.json).
-
-The literal Algorithm 1 is the plain transcription of the paper that the tests compare RTM with. Both spend most of
-their time in matrix products; "the most there is to gain" is the limit for any implementation. The cost of the literal
-one varies with the memory that the process allocated before.
-
-![bars of every ratio](performance.png)
-"""
-
-
-def subject(module: str) -> str:
-    return (import_module(f"benchmarks.{module}").__doc__ or module).splitlines()[0].rstrip(".")
+PICTURE = Path(__file__).parents[1] / "docs" / "performance.png"
 
 
 def draw(measured: "dict[str, Groups]", path: Path) -> None:
@@ -57,17 +41,6 @@ def draw(measured: "dict[str, Groups]", path: Path) -> None:
         figure.savefig(file, format="png", dpi=100)
 
 
-def page(measured: "dict[str, Groups]", machines: dict[str, dict[str, str]]) -> str:
-    parts = [HEAD]
-    for module, groups in measured.items():
-        where = "On {processor}, torch {torch}, Python {python}:".format(**machines[module])
-        parts.append(f"## {subject(module)}\n\n{where}\n")
-        for group, values in groups.items():
-            rows = [f"| {name} | {value:.3g} |" for name, value in values.items()]
-            parts.append("\n".join([f"| {group} | |", "|---|---|", *rows, ""]))
-    return "\n".join(parts)
-
-
 def main(names: list[str]) -> None:
     """Run the named benchmarks, or all; other benchmarks keep their numbers."""
     everything = [
@@ -82,16 +55,10 @@ def main(names: list[str]) -> None:
     for module in names or everything:
         found: Groups = import_module(f"benchmarks.{module}").measure()
         show(found)
-        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"machines": {}, "measured": {}}
+        kept = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {"machines": {}, "measured": {}}
         new = {"machines": {module: machine()}, "measured": {module: found}}
         write_json(RESULTS, {part: kept[part] | new[part] for part in new})
-        write_page()
-
-
-def write_page() -> None:
-    results = json.loads(RESULTS.read_text())
-    write_text(PAGE, page(results["measured"], results["machines"]))
-    draw(results["measured"], PAGE.with_suffix(".png"))
+        draw(json.loads(RESULTS.read_text(encoding="utf-8"))["measured"], PICTURE)
 
 
 if __name__ == "__main__":

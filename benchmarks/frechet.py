@@ -19,15 +19,19 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_features_to_statistics, fid_statistics_to_metric
 
 from benchmarks.measuring import Groups, alone, in_turn, inception_like, show
-from rtm.metrics import fid, frechet_distance
-from rtm.metrics.fid import Statistics
+from rtm.metrics import fid
+from rtm.metrics.fid import Statistics, frechet_distance
 from rtm.metrics.uncertainty import frechet_error
 
 Features = NDArray[np.float32]
 REGIMES = ((100, 5000), (1000, 1000), (5000, 5000))
-OURS, THEIRS, METRICS = "frechet_distance", "torch-fidelity", "torchmetrics"
-SQRTM, ROOT = "scipy.linalg.sqrtm", "frechet_distance by a root of the covariance"
-KNOWN, ERROR = "frechet_distance, real Statistics at hand", "its standard error, real Statistics at hand"
+OURS = "frechet_distance"
+THEIRS = "torch-fidelity"
+METRICS = "torchmetrics"
+SQRTM = "scipy.linalg.sqrtm"
+ROOT = "frechet_distance by a root of the covariance"
+KNOWN = "frechet_distance, real Statistics at hand"
+ERROR = "its standard error, real Statistics at hand"
 MOST = 15.0  # digits of float64 that two programs can have in common
 
 
@@ -61,7 +65,8 @@ def by_root(real: Features, fake: Features) -> float:
 
 def programs(real: Features, fake: Features) -> dict[str, Callable[[], float]]:
     known = Statistics.of(real)
-    assert known.trace > 0 and known.factor.size  # compute both here, once
+    assert known.trace > 0
+    assert known.factor.size  # compute both here, once
     found: dict[str, Callable[[], float]] = {
         OURS: partial(frechet_distance, real, fake),
         KNOWN: lambda: frechet_distance(known, fake),
@@ -76,14 +81,20 @@ def programs(real: Features, fake: Features) -> dict[str, Callable[[], float]]:
     return found
 
 
-def frechet(reals: int, fakes: int, width: int, repeats: int) -> tuple[dict[str, float], dict[str, float]]:
+def frechet(
+    reals: int,
+    fakes: int,
+    width: int,
+    repeats: int,
+) -> tuple[dict[str, float], dict[str, float]]:
     """The seconds of each program, and the number of digits in which its distance agrees with ours."""
     values: dict[str, float] = {}
 
     def noted(name: str, program: Callable[[], float]) -> None:
         values[name] = program()
 
-    real, fake = inception_like(reals, width, 1), inception_like(fakes, width, 2)
+    real = inception_like(reals, width, 1)
+    fake = inception_like(fakes, width, 2)
     with threadpool_limits(1), np.errstate(all="ignore"):
         in_turn(programs(real[:90, :64], fake[:90, :64]), 1)  # a small call first, so that everything is loaded
         turns = {name: partial(noted, name, program) for name, program in programs(real, fake).items()}
@@ -99,7 +110,9 @@ def digits(one: float, other: float) -> float:
 def measure(width: int = 2048, repeats: int = 1, regimes: Sequence[tuple[int, int]] = REGIMES) -> Groups:
     if not find_spec("torchmetrics"):
         print("torchmetrics is not compared: it is not installed (`pip install torchmetrics`).", file=sys.stderr)
-    groups, ratios, agreed = Groups(), dict[str, float](), dict[str, float]()
+    groups = Groups()
+    ratios = dict[str, float]()
+    agreed = dict[str, float]()
     for reals, fakes in regimes:
         times, same = alone(frechet, reals, fakes, width, repeats)
         groups[f"Fréchet distance, {reals} + {fakes} x {width}, s"] = times

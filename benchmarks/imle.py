@@ -15,7 +15,8 @@ from rtm.config import load
 from rtm.data.datasets import Images
 from rtm.methods.base import Setting
 from rtm.methods.imle.method import ImleMethod
-from rtm.pipeline.devices import keep_memory
+from rtm.stages.network import Network
+from rtm.training.devices import keep_memory
 
 
 def started(folder: str) -> ImleMethod:
@@ -27,7 +28,9 @@ def started(folder: str) -> ImleMethod:
     few = imle.model_copy(update={"pool": 0.5, "refresh": 10**6, "epsilon": 0.0})
     experiment = replace(experiment, recipe=experiment.recipe.model_copy(update={"imle": few}))
     images = Images(random_images(Path(folder), experiment.dataset.count, 32))
-    return ImleMethod(Setting(experiment, 0, images, config.layout.weights("vgg16"), torch.device(DEVICE)))
+    return ImleMethod(
+        Setting(experiment, 0, images, Network().path(config, "weights", network="vgg16"), torch.device(DEVICE))
+    )
 
 
 def steps(repeats: int) -> dict[str, float]:

@@ -19,7 +19,8 @@ from rtm.metrics.uncertainty import Interval, about, frechet_error
 Features = NDArray[np.float32]
 Draw = Callable[[np.random.Generator, int, int, float], Features]
 Found = tuple[dict[str, float], dict[str, Interval]]
-SPECTRUM, CLASSES = np.array([1.6, 1.2, 1, 0.8, 0.6, 0.4, 0.3, 0.2]), 6
+SPECTRUM = np.array([1.6, 1.2, 1, 0.8, 0.6, 0.4, 0.3, 0.2])
+CLASSES = 6
 
 
 def student(random: np.random.Generator, count: int, width: int, like: float) -> Features:
@@ -36,13 +37,22 @@ def clusters(random: np.random.Generator, count: int, width: int, like: float) -
     return np.asarray(np.resize(SPECTRUM, width) * (like * drawn + (1 - like)), np.float32)
 
 
-def distances(draw: Draw, width: int, count: int, like: float, sets: int = 200) -> list[Found]:
-    random, seen = np.random.default_rng(11), list[Found]()
+def distances(
+    draw: Draw,
+    width: int,
+    count: int,
+    like: float,
+    sets: int = 200,
+) -> list[Found]:
+    random = np.random.default_rng(11)
+    seen = list[Found]()
     real = draw(random, 800, width, 1.0)
-    statistics, kernel = Statistics.of(real), Kernel.of(real)
+    statistics = Statistics.of(real)
+    kernel = Kernel.of(real)
     for _ in range(sets):
         features = draw(random, count, width, like)
-        fake, logits = Statistics.of(features), features[:, :CLASSES]
+        fake = Statistics.of(features)
+        logits = features[:, :CLASSES]
         values = {
             "fid": (frechet_distance(statistics, fake), frechet_error(statistics, fake)),
             "kid": kernel_distance(kernel, features),
@@ -53,8 +63,15 @@ def distances(draw: Draw, width: int, count: int, like: float, sets: int = 200) 
     return seen
 
 
-def memberships(draw: Draw, width: int, count: int, reals: int, sets: int = 150) -> list[Found]:
-    random, seen = np.random.default_rng(12), list[Found]()
+def memberships(
+    draw: Draw,
+    width: int,
+    count: int,
+    reals: int,
+    sets: int = 150,
+) -> list[Found]:
+    random = np.random.default_rng(12)
+    seen = list[Found]()
     real = draw(random, reals, width, 1.0)
     for _ in range(sets):
         fake = draw(random, count, width, 0.9)

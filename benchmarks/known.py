@@ -15,7 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rtm.config import Config, load
 from rtm.config.architecture import VERSION, Architecture
-from rtm.core.files import checkpoint_metadata, write_json
+from rtm.core.files import write_json
+from rtm.core.readers import checkpoint_metadata
 from rtm.methods.imle.perceptual import distance, load_maps
 from rtm.models.decoders import Decoder
 from rtm.models.layers import parameters
@@ -97,9 +98,11 @@ def lpips_by_its_package(weights: Path) -> float:
     """The distance from the lpips package's own network with the same convolutions."""
     import lpips
 
+    from rtm.data.weights import load_network
     from rtm.models.vgg16 import load_vgg16
 
-    theirs, features = lpips.LPIPS(net="vgg", pnet_rand=True, verbose=False).eval(), load_vgg16(weights).features
+    theirs = lpips.LPIPS(net="vgg", pnet_rand=True, verbose=False).eval()
+    features = load_vgg16(load_network(weights)).features
     for position, layer in enumerate(features):
         for block in (theirs.net.slice1, theirs.net.slice2, theirs.net.slice3, theirs.net.slice4, theirs.net.slice5):
             if str(position) in dict(block.named_children()) and layer.state_dict():

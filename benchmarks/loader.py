@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from benchmarks.measuring import DEVICE, Groups, alone, in_turn, random_images, show
+from rtm.data.batches import batch_of
 from rtm.data.datasets import Images
-from rtm.data.sampler import batch_of
 
 STEPS = 4
 
@@ -20,7 +20,8 @@ def rates(count: int, side: int, batch: int) -> dict[str, float]:
     device = torch.device(DEVICE)
     with tempfile.TemporaryDirectory() as folder:
         path = random_images(Path(folder), count, side)
-        held, raw = Images(path), np.load(path, mmap_mode="r")
+        held = Images(path)
+        raw = np.load(path, mmap_mode="r")
         chosen = [batch_of(0, step, batch, count) for step in range(STEPS)]
         ways: dict[str, Callable[[int], object]] = {
             "raw array, in order": lambda step: raw[step * batch : (step + 1) * batch].copy(),
@@ -38,7 +39,8 @@ def _each(way: Callable[[int], object]) -> None:
 
 
 def measure() -> Groups:
-    cifar, afhq = alone(rates, 50_000, 32, 256), alone(rates, 512, 512, 64)
+    cifar = alone(rates, 50_000, 32, 256)
+    afhq = alone(rates, 512, 512, 64)
     return {"CIFAR-10, batches of 256, images/s": cifar, "AFHQ at 512 px, batches of 64, images/s": afhq}
 
 

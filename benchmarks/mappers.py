@@ -14,7 +14,8 @@ from rtm import RTM, MLPMapper
 from rtm.models.decoders import Decoder
 from rtm.models.layers import compile_mapper
 
-LITERAL, PRODUCTS = "literal Algorithm 1", "its bare matrix products"
+LITERAL = "literal Algorithm 1"
+PRODUCTS = "its bare matrix products"
 CIFAR: dict[int, int] = {1: 1, 4: 3, 8: 6, 16: 6, 32: 6}
 
 
@@ -35,7 +36,9 @@ def bare_products(mapper: RTM, batch: int) -> None:
 
 
 def speed(batch: int) -> Groups:
-    mapper, compiled, mlp = build(), build(), MLPMapper(512, 8).to(DEVICE)
+    mapper = build()
+    compiled = build()
+    mlp = MLPMapper(512, 8).to(DEVICE)
     compile_mapper(compiled)
     z = torch.randn(batch, 512, device=DEVICE)
     reference = runpy.run_path(str(Path(__file__).parents[1] / "tests/models/test_mappers.py"))["reference"]
@@ -85,7 +88,8 @@ def measure(batch: int = 256, images: int = 2, repeats: int = 11) -> Groups:
         "H = 64, full backpropagation": alone(training_memory, 64, 64, batch),
     }
     whole = alone(generators, images, repeats)
-    forward, step = speeds["forward"], speeds["step"]
+    forward = speeds["forward"]
+    step = speeds["step"]
     return {
         f"mapper forward without gradient, batch {batch}, s": forward,
         f"mapper training step, batch {batch}, s": step,

@@ -57,7 +57,7 @@ def added_megabytes(function: Callable[[], object]) -> float:
         before = torch.cuda.memory_allocated()
         function()
         return (torch.cuda.max_memory_allocated() - before) / 2**20
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # forget the peak so far
     held = peak_megabytes()
     function()
     return peak_megabytes() - held
@@ -65,7 +65,7 @@ def added_megabytes(function: Callable[[], object]) -> float:
 
 def peak_megabytes() -> float:
     """The peak memory of the process."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
 
 
@@ -77,7 +77,8 @@ def alone(function: Callable[..., T], *arguments: object) -> T:
 def inception_like(count: int, width: int, seed: int) -> NDArray[np.float32]:
     """Features similar to Inception's: not negative, with some directions much wider than others. They are made in
     pieces, to keep memory low."""
-    rng, shared = np.random.default_rng(seed), np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
+    shared = np.random.default_rng(0)
     directions = shared.standard_normal((64, width), np.float32)
     made = np.empty((count, width), np.float32)
     for piece in np.array_split(made, max(1, count // 500)):
@@ -88,7 +89,8 @@ def inception_like(count: int, width: int, seed: int) -> NDArray[np.float32]:
 
 def random_images(folder: Path, count: int, side: int, classes: int = 0) -> Path:
     """A prepared dataset of noise."""
-    rng, images = np.random.default_rng(0), folder / "images.npy"
+    rng = np.random.default_rng(0)
+    images = folder / "images.npy"
     np.save(images, rng.integers(0, 256, (count, side, side, 3), np.uint8))
     if classes:
         np.save(folder / "labels.npy", rng.integers(0, classes, count))
@@ -97,7 +99,7 @@ def random_images(folder: Path, count: int, side: int, classes: int = 0) -> Path
 
 
 def machine() -> dict[str, str]:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     processor = torch.cuda.get_device_name() if DEVICE == "cuda" else f"one core of {len(names)} x {names[0]}"
     return {"processor": processor, "torch": torch.__version__, "python": platform.python_version()}

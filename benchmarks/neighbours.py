@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measuring import DEVICE, Groups, added_megabytes, alone, now, show
-from rtm.core.neighbours import StreamingMatch
+from rtm.methods.imle.neighbours import StreamingMatch
 
 CHUNK = 1000
 
@@ -15,7 +15,8 @@ CHUNK = 1000
 def features(n: int, d: int, seed: int) -> Tensor:
     """Unit vectors on a curved 12-dimensional surface. They resemble features of images more than uniform ones do."""
     surface = torch.Generator().manual_seed(0)
-    first, second = torch.randn(12, 128, generator=surface), torch.randn(128, d, generator=surface)
+    first = torch.randn(12, 128, generator=surface)
+    second = torch.randn(128, d, generator=surface)
     points = torch.randn(n, 12, generator=torch.Generator().manual_seed(seed))
     return F.normalize((points @ first / 3).tanh() @ second).to(DEVICE)
 
@@ -41,7 +42,13 @@ def rounds(n: int, m: int, d: int, epsilon: float) -> dict[str, float]:
     return total
 
 
-def memory(method: str, n: int, m: int, d: int, epsilon: float) -> float:
+def memory(
+    method: str,
+    n: int,
+    m: int,
+    d: int,
+    epsilon: float,
+) -> float:
     data = features(n, d, 1)
     torch.cdist(data[:100], data[:100]).min(1)
 

@@ -1,6 +1,6 @@
 """Judge a change of a demo experiment on fresh seeds: `python -m benchmarks.paired imle.stagger=true`.
 
-Both variants are trained, sampled and measured by the verbs of the pipeline, in a folder of their own (demo/paired),
+Both variants are trained and measured by the pipeline, in a folder of their own (demo/paired),
 where a second call goes on. The table has the mean of each metric and the paired difference with its 95 % interval.
 """
 
@@ -15,9 +15,11 @@ import numpy as np
 import yaml
 from scipy import stats
 
-from rtm.cli.main import _parser
 from rtm.config import load
-from rtm.core.files import read_json
+from rtm.core.readers import read_json
+from rtm.lineage.freshness import Freshness
+from rtm.lineage.recording import run
+from rtm.stages.evaluate import Evaluate
 
 PARAMS = Path(__file__).parents[1] / "params"
 METRICS = ("fid", "precision", "recall", "density", "coverage", "sure", "is")
@@ -28,7 +30,7 @@ def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> tupl
     shutil.copytree(PARAMS, folder / "params", dirs_exist_ok=True)
     os.chdir(folder)
     files = {key: Path(f"params/{key}.yaml") for key in ("demo", "recipes", "mappers", "decoders")}
-    read: dict[str, Any] = {key: yaml.safe_load(path.read_text()) for key, path in files.items()}
+    read: dict[str, Any] = {key: yaml.safe_load(path.read_text("utf-8")) for key, path in files.items()}
     entry = read["demo"]["demo"][name] | {"sweep": []}
     variant = "_".join([name, *("".join(c if c.isalnum() else "_" for c in change) for change in changes)]).lower()
     recipe = copy.deepcopy(read["recipes"]["recipes"][entry["recipe"]])
@@ -45,23 +47,18 @@ def enter(folder: Path, name: str, changes: list[str], seeds: list[int]) -> tupl
     read["demo"]["demo"][base := f"{name}_unchanged"] = entry | {"seeds": seeds}
     read["demo"]["demo"][variant] = entry | {"recipe": f"{variant}_imle", "mapper": variant, "seeds": seeds}
     for key, path in files.items():
-        path.write_text(yaml.safe_dump(read[key], sort_keys=False))
+        path.write_text(yaml.safe_dump(read[key], sort_keys=False), "utf-8")
     return base, variant
 
 
-def called(*words: str) -> None:
-    """Run a verb of the command line in this process."""
-    arguments = _parser().parse_args([*words, "--scale", "demo"])
-    arguments.call(arguments)
-
-
 def measured(name: str, seed: int, protocol: str) -> dict[str, float]:
-    """The metrics of one seed, made by the pipeline's verbs."""
-    layout = load("demo").layout
-    if not (metrics := layout.metrics(name, protocol, seed)).exists():
-        for verb in (["train", name], ["sample", name], ["evaluate", name, "--protocol", protocol]):
-            called(*verb, "--seed", str(seed))
-        shutil.rmtree(layout.samples(name, seed))
+    """The metrics of one seed, made by the pipeline."""
+    job = Evaluate().job(load("demo"), experiment=name, protocol=protocol, seed=seed)
+    metrics = job.first
+    if not metrics.exists():
+        for needed in job.upstream():
+            if not Freshness().is_fresh(needed):
+                run(needed)
     found: dict[str, float] = read_json(metrics)["metrics"]["native"]
     return found
 
@@ -85,12 +82,8 @@ def main() -> None:
     config = load("demo")
     experiment = config.experiment(variant)
     protocol = experiment.recipe.evaluation.protocols[0]
-    compared = config.params.protocols[protocol].compared(experiment.dataset_name)
-    for name in dict.fromkeys(["digits", experiment.dataset_name, compared, "digit_classifier"]):
-        if not (config.layout.weights(name).exists() or config.layout.images(name).exists()):
-            called("fetch", name)
-    called("reference", experiment.dataset_name, protocol)
-    base, changed = list[dict[str, float]](), list[dict[str, float]]()
+    base: list[dict[str, float]] = []
+    changed: list[dict[str, float]] = []
     for seed in arguments.seeds:
         base.append(measured(unchanged, seed, protocol))
         changed.append(measured(variant, seed, protocol))

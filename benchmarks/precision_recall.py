@@ -11,12 +11,13 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch_fidelity.metric_prc import calculate_precision_recall_part
 
 from benchmarks.measuring import Groups, added_megabytes, alone, inception_like, once, show
-from rtm.metrics import prdc
+from rtm.metrics.prdc import prdc
 
 
 def clusters(count: int, width: int, seed: int) -> NDArray[np.float32]:
     """Ten clusters with a spread of 1e-3 of their distance: most pairs of a cluster need float64."""
-    rng, shared = np.random.default_rng(seed), np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
+    shared = np.random.default_rng(0)
     centres = shared.normal(size=(10, width))
     return (centres[rng.integers(0, 10, count)] + 1e-3 * rng.normal(size=(count, width))).astype(np.float32)
 
@@ -37,7 +38,8 @@ def products(real: torch.Tensor, fake: torch.Tensor, edge: int = 1000) -> None:
 
 def precision_and_recall(count: int, width: int) -> dict[str, float]:
     torch.set_num_threads(1)
-    real, fake = inception_like(count, width, 1), inception_like(count, width, 2)
+    real = inception_like(count, width, 1)
+    fake = inception_like(count, width, 2)
     tight = clusters(count, width, 1), clusters(count, width, 2)
     tensors = torch.from_numpy(real), torch.from_numpy(fake)
     products(tensors[0][:2000], tensors[1][:2000])
@@ -52,14 +54,16 @@ def precision_and_recall(count: int, width: int) -> dict[str, float]:
 
 
 def added_by_prdc(count: int, width: int) -> float:
-    real, fake = inception_like(count, width, 1), inception_like(count, width, 2)
+    real = inception_like(count, width, 1)
+    fake = inception_like(count, width, 2)
     prdc(real[:1500], fake[:1500])
     return added_megabytes(lambda: prdc(real, fake, k=3))
 
 
 def measure(count: int = 20_000, width: int = 2048, many: int = 50_000) -> Groups:
     size = f"{count} + {count} x {width}"
-    times, megabytes = alone(precision_and_recall, count, width), alone(added_by_prdc, many, width)
+    times = alone(precision_and_recall, count, width)
+    megabytes = alone(added_by_prdc, many, width)
     ours = times["prdc of rtm"]
     return {
         f"precision, recall, density, coverage, {size}, s": times,

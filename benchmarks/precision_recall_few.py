@@ -5,11 +5,12 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks.measuring import Groups, alone, in_turn, inception_like, show
 from benchmarks.precision_recall import products
-from rtm.metrics import prdc
+from rtm.metrics.prdc import prdc
 
 
 def beside_products(count: int, width: int, repeats: int) -> dict[str, float]:
-    real, fake = inception_like(count, width, 1), inception_like(count, width, 2)
+    real = inception_like(count, width, 1)
+    fake = inception_like(count, width, 2)
     tensors = torch.from_numpy(real), torch.from_numpy(fake)
     variants = {
         "bare matrix products": lambda: products(*tensors),

@@ -1,21 +1,15 @@
-"""The `rtm` command. It uses the code of the current checkout, and a running fork server if there is one."""
+"""The `rtm` command. It uses the code of the current checkout."""
 
 import os
 import sys
 from pathlib import Path
 
-from rtm.cli import forkserver
 from rtm.cli.place import go_to_root
 
 
 def main() -> None:
     go_to_root()
     _use_the_code_of_this_folder()
-    serves = sys.argv[1:2] == [forkserver.SERVE]
-    if not serves and (socket := os.environ.get("RTM_FORKSERVER")):
-        code = forkserver.hand_over(socket)
-        if code is not None:
-            sys.exit(code)
     try:
         from rtm.cli.main import main as run
     except ModuleNotFoundError as error:  # an install without the pipeline
@@ -25,8 +19,6 @@ def main() -> None:
 
         alone(error.name)
         return
-    if serves:
-        forkserver.serve(sys.argv[2], run)
     run()
 
 
@@ -36,7 +28,8 @@ def _use_the_code_of_this_folder() -> None:
     Another checkout is imported if the environment belongs to another clone, or in DVC's queue, which runs in copies
     of the repository. Without the restart, a receipt would name code that did not make the result.
     """
-    here, imported = Path.cwd(), Path(__file__).parents[1]
+    here = Path.cwd()
+    imported = Path(__file__).parents[1]
     if (here / "rtm/__main__.py").is_file() and (here / "params").is_dir() and not imported.samefile(here):
         if os.environ.get("RTM_CODE") == str(here):  # the restart did not help: another path comes before PYTHONPATH
             sys.exit(f"rtm: {here} has an rtm/ of its own, but Python imports {imported}; use `python -m rtm`.")

@@ -13,7 +13,7 @@ import sys
 import pytest
 from support import ROOT
 
-from rtm.cli.main import _parser
+from rtm.cli.main import parser
 
 INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "CMD"}
 SECTIONS = {"files", "post", "runscript", "test"}
@@ -22,14 +22,16 @@ DEBIAN = {"apt-get": ("update", "install"), "rm": ("-rf",)}  # commands of the b
 
 def docker() -> list[tuple[str, str]]:
     """The instructions, with continued lines joined."""
-    text = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text())
+    text = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text("utf-8"))
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [(line.split()[0], line.split(maxsplit=1)[1]) for line in lines]
 
 
 def apptainer() -> tuple[dict[str, str], dict[str, list[str]]]:
     """The header and the sections."""
-    text = "\n".join(line for line in (ROOT / "apptainer.def").read_text().splitlines() if not line.startswith("#"))
+    text = "\n".join(
+        line for line in (ROOT / "apptainer.def").read_text("utf-8").splitlines() if not line.startswith("#")
+    )
     head, *parts = re.split(r"^%(?=\w)", text, flags=re.M)
     header = dict(line.split(": ", 1) for line in head.strip().splitlines())
     named = (part.split("\n", 1) for part in parts)
@@ -43,10 +45,12 @@ def commands(lines: list[str]) -> list[list[str]]:
 
 def test_both_are_well_formed() -> None:
     instructions = docker()
-    assert instructions[0][0] == "FROM" and instructions[-1][0] == "CMD"
+    assert instructions[0][0] == "FROM"
+    assert instructions[-1][0] == "CMD"
     assert {name for name, _ in instructions} <= INSTRUCTIONS
     header, sections = apptainer()
-    assert header["Bootstrap"] == "docker" and sections.keys() == SECTIONS
+    assert header["Bootstrap"] == "docker"
+    assert sections.keys() == SECTIONS
     assert header["From"] == instructions[0][1]
     for part in ("post", "runscript", "test"):
         subprocess.run(["sh", "-n"], input="\n".join(sections[part]), text=True, check=True)
@@ -54,7 +58,8 @@ def test_both_are_well_formed() -> None:
 
 def test_both_do_the_same() -> None:
     ours = commands([rest for name, rest in docker() if name == "RUN"])
-    assert ours == commands(apptainer()[1]["post"]) and len(ours) == 6
+    assert ours == commands(apptainer()[1]["post"])
+    assert len(ours) == 6
 
 
 def test_every_command_and_option_exists() -> None:
@@ -67,9 +72,10 @@ def test_every_command_and_option_exists() -> None:
         else:
             assert rest[0] in DEBIAN[program]
     program, *words = json.loads(docker()[-1][1])
-    assert program == "rtm" and shutil.which("rtm")
+    assert program == "rtm"
+    assert shutil.which("rtm")
     with pytest.raises(SystemExit) as ended:
-        _parser().parse_args(words)
+        parser().parse_args(words)
     assert not ended.value.code
 
 
@@ -77,15 +83,17 @@ def test_every_file_is_there_and_reaches_the_builder() -> None:
     copied = [file for name, rest in docker() if name == "COPY" for file in rest.split()[:-1]]
     files = [line.split()[0] for line in apptainer()[1]["files"]]
     assert sorted(copied) == sorted(files)
-    allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
-    assert sorted(allowed) == sorted(files) and all((ROOT / file).exists() for file in files)
-    assert 'readme = "README.md"' in (ROOT / "pyproject.toml").read_text()
+    allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")]
+    assert sorted(allowed) == sorted(files)
+    assert all((ROOT / file).exists() for file in files)
+    assert 'readme = "README.md"' in (ROOT / "pyproject.toml").read_text("utf-8")
 
 
 def test_the_base_is_the_python_that_is_tested() -> None:
-    version = re.search(r"python_version = \"(.*)\"", (ROOT / "pyproject.toml").read_text())
-    assert version and docker()[0][1].startswith(f"python:{version[1]}-")
-    examples = re.findall(r"rtm rtm (.*?)(?: {2,}#|$)", (ROOT / "Dockerfile").read_text(), re.M)
+    version = re.search(r"python_version = \"(.*)\"", (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert version
+    assert docker()[0][1].startswith(f"python:{version[1]}-")
+    examples = re.findall(r"rtm rtm (.*?)(?: {2,}#|$)", (ROOT / "Dockerfile").read_text("utf-8"), re.M)
     assert len(examples) == 2
     for words in examples:
-        _parser().parse_args(words.split())
+        parser().parse_args(words.split())

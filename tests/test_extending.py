@@ -6,21 +6,22 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from support import PARAMS, ROOT, own_classes, smoke_workspace
+from support.image_sets import PROTOCOL, image_set
 
 from rtm.cli import main as cli
 from rtm.config import load
-from rtm.lineage.receipts import Ledger
-from rtm.pipeline.graph import jobs
+from rtm.config.catalogue import METRICS, Metric
+from rtm.lineage.freshness import Freshness
+from rtm.metrics.measure import measure
+from rtm.stages.graph import jobs
 
-PAGE = (ROOT / "docs/extending.md").read_text()
-OTHERS = ("demo/train/digits_rtm/seed0", "fetch/cifar10")
+PAGE = (ROOT / "docs/extending.md").read_text("utf-8").partition("\n## RTM in other generators")[0]
+OTHERS = ("demo/train/digits_rtm/seed0", "dataset/cifar10")
+OF_THE_METRIC = ("my_metrics.py", "rtm/config/catalogue.py")
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ class Block:
         """Add the text at the end of its file, or a row (`# FILE: TABLE, rows`) at the end of its table."""
         table = re.match(r"# \S+: (\w+), rows\n", self.text)
         path = Path(self.place)
-        before = path.read_text() if path.exists() else ""
+        before = path.read_text("utf-8") if path.exists() else ""
         end = re.search(rf"^  {table[1]}:\n(?:    .*\n)+", before, re.M) if table else None
         place = end.end() if end else len(before)
-        path.write_text(f"{before[:place].rstrip()}\n{self.text}{before[place:]}")
+        path.write_text(f"{before[:place].rstrip()}\n{self.text}{before[place:]}", "utf-8")
 
 
 BLOCKS = [Block(language, text) for language, text in re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.S | re.M)]
@@ -51,16 +52,22 @@ BLOCKS = [Block(language, text) for language, text in re.findall(r"^```(\w*)\n(.
 def smaller() -> None:
     """Make a training of the demo take seconds: few steps, a small pool."""
     path = Path("params/recipes.yaml")
-    recipes = yaml.safe_load(path.read_text())
+    recipes = yaml.safe_load(path.read_text("utf-8"))
     recipe = recipes["recipes"]["digits_imle"]
-    recipe["training"] |= {"steps": 4, "epochs": None, "decay": 1.0, "decay_epochs": None, "watch": None, "batch": 8}
+    recipe["training"] |= {
+        "epochs": 1,
+        "decay": 1.0,
+        "decay_epochs": None,
+        "watch": None,
+        "batch": 75,
+    }
     recipe["imle"] |= {"pool": 1.0, "refresh": 1}
-    path.write_text(yaml.safe_dump(recipes, sort_keys=False))
+    path.write_text(yaml.safe_dump(recipes, sort_keys=False), "utf-8")
 
 
 def fingerprints() -> dict[str, str]:
-    graph = {job.id: job for scale in ("demo", "paper") for job in jobs(load(scale)).values()}
-    return {name: Ledger().fingerprint(graph[name]) for name in OTHERS}
+    graph = jobs(load("demo")) | jobs(load("paper"))
+    return {name: Freshness().fingerprint(graph[name]) for name in OTHERS}
 
 
 def run(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
@@ -77,7 +84,7 @@ def test_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     before = fingerprints()
     own_classes.install(tmp_path, "my_models", "", monkeypatch)
     for block in BLOCKS:
-        if block.language in ("python", "yaml") and not block.place.startswith("rtm/"):
+        if block.language in ("python", "yaml") and block.place not in OF_THE_METRIC:
             block.write()
             own_classes.forget("my_models")
         elif not block.language:
@@ -85,21 +92,24 @@ def test_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
                 run(monkeypatch, line.removeprefix("$ "))
     assert fingerprints() == before
     assert Path("demo/checkpoints/digits_residual/seed0.safetensors").is_file()
-    assert Path("generated/digits_residual.png").is_file() and Path("galleries/data/squares.png").is_file()
-    assert "Residual MLP" in Path("demo/reports/tab_digits_depth.tex").read_text()
+    assert Path("generated/digits_residual.png").is_file()
+    assert Path("galleries/data/squares.png").is_file()
+    assert "Residual MLP" in Path("demo/reports/tab_digits_depth.tex").read_text("utf-8")
     shown = capsys.readouterr().out
-    assert "200 of 8 x 8 px" in shown and "generated/digits_residual.png" in shown
+    assert "200 of 8 x 8 px" in shown
+    assert "generated/digits_residual.png" in shown
     assert load("demo").params.decoders["flat"].model_dump() == {"kind": "my_models:Flat", "gain": 0.5}
 
 
-def test_the_metric_of_the_page_is_a_line_of_measure() -> None:
-    (block,) = (each for each in BLOCKS if each.language == "python" and each.place.startswith("rtm/"))
-    features = np.arange(12.0).reshape(4, 3)
-    metrics: dict[str, Any] = {}
-    fake = SimpleNamespace(quality=SimpleNamespace(features=features))
-    exec(f"if True:\n{block.text}", {"metrics": metrics, "fake": fake})
-    assert metrics == {"spread": pytest.approx(features.std(0).mean())}
-    assert "def measure(fake: ImageSet" in (ROOT / block.place).read_text()
+def test_the_metric_of_the_page_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its row names its function, and metrics files get its value."""
+    texts = {block.place: block.text for block in BLOCKS if block.language == "python"}
+    (row,) = eval(f"({texts['rtm/config/catalogue.py']})", {"Metric": Metric})
+    own_classes.install(tmp_path, "my_metrics", texts["my_metrics.py"], monkeypatch)
+    monkeypatch.setitem(METRICS, row.name, row)
+    fake = image_set(60, seed=1)
+    measured = measure(fake, image_set(80, seed=2), PROTOCOL)
+    assert measured.metrics["spread"] == pytest.approx(float(fake.quality.features.std(0).mean()), abs=1e-6)
 
 
 def test_every_block_says_where_it_belongs() -> None:

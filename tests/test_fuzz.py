@@ -6,7 +6,8 @@ from random import Random
 import pytest
 from fuzz import FUZZERS, discover
 from fuzz.damage import damaged
-from fuzz.runner import Count, Worker, run, table
+from fuzz.runner import Count, run, table
+from fuzz.worker import Worker
 
 CASES = 8  # for each fuzzer; `python -m tests.fuzz` tries more
 
@@ -15,7 +16,8 @@ CASES = 8  # for each fuzzer; `python -m tests.fuzz` tries more
 def test_the_first_cases_of_every_fuzzer_are_handled() -> None:
     discover()
     counts = run(FUZZERS, CASES)
-    assert counts and all(count.tried == CASES for count in counts.values())
+    assert counts
+    assert all(count.tried == CASES for count in counts.values())
     assert not any(count.failures for count in counts.values()), table(counts)
 
 
@@ -32,7 +34,8 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
         "fails('lines', lambda: refuse('two\\nlines'))\n"
         "fails('sentence', lambda: refuse('A sentence.'))\n"
         "fails('memory', lambda: bytearray(1 << 40))\n"
-        "fuzz.discover = lambda: None\n"
+        "fuzz.discover = lambda: None\n",
+        "utf-8",
     )
     tests = Path(__file__).parent
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{tests}:{tests.parent}")
@@ -49,7 +52,8 @@ def test_the_runner_counts_every_kind_of_failure(worker: Worker) -> None:
     assert reasons["crash"] == "the process ended (SIGABRT)"
     assert reasons["trace"].startswith("ZeroDivisionError at ")
     assert reasons["hang"] == "hangs: no end after 3 s"
-    assert reasons["lines"].startswith("no message of one line") and reasons["memory"].startswith("MemoryError")
+    assert reasons["lines"].startswith("no message of one line")
+    assert reasons["memory"].startswith("MemoryError")
 
 
 def test_failures_are_printed_with_the_command_that_repeats_them() -> None:
@@ -61,4 +65,6 @@ def test_failures_are_printed_with_the_command_that_repeats_them() -> None:
 def test_a_case_is_the_same_each_time() -> None:
     content = bytes(range(256)) * 4
     once, again = ([damaged(Random(f"x {number}"), content) for number in range(50)] for _ in range(2))
-    assert once == again and all(each != content for each in once) and len(set(once)) > 40
+    assert once == again
+    assert all(each != content for each in once)
+    assert len(set(once)) > 40

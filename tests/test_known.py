@@ -25,7 +25,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def kept(name: str) -> Any:
-    return json.loads((ROOT / "docs" / "known" / name).read_text())
+    return json.loads((ROOT / "docs" / "known" / name).read_text("utf-8"))
 
 
 def flops(module: torch.nn.Module, dim: int) -> int:
@@ -55,9 +55,14 @@ def test_the_counts_are_those_of_the_paper_and_of_stylegan2() -> None:
 
 def test_flops_are_those_by_hand() -> None:
     """Each use of a weight counts as two FLOPs. f mixes 4 tokens by 16 inner units, and 128 channels by 344."""
-    dim, tokens, width, H, L = 512, 4, 128, 16, 1
+    dim = 512
+    tokens = 4
+    width = 128
+    H = 16
+    L = 1
     with torch.device("meta"):
-        rtm, mlp = RTM(dim, tokens, width, H, L), MLPMapper(dim, layers=8)
+        rtm = RTM(dim, tokens, width, H, L)
+        mlp = MLPMapper(dim, layers=8)
     inner = {size: -(-int(size * 8 / 3) // 8) * 8 for size in (tokens, width)}  # 4 x 2/3, rounded up to a multiple of 8
     block = 3 * inner[tokens] * tokens * width + 3 * inner[width] * width * tokens
     assert flops(mlp, dim) == 8 * 2 * dim**2
@@ -76,7 +81,9 @@ def test_lpips_is_that_of_its_package(known: Any) -> None:
 def test_parts_of_one_set_score_what_theory_says(name: str, density: float, alike: float) -> None:
     """Density is 1, KID is 0, precision equals recall. A real image is not covered if its k nearest are all real."""
     file = kept(name)
-    metrics, real, both = file["metrics"], file["reference"]["images"], file["reference"]["images"] + file["samples"]
+    metrics = file["metrics"]
+    real = file["reference"]["images"]
+    both = file["reference"]["images"] + file["samples"]
     missed = math.prod((real - each) / (both - each) for each in (1, 2, 3))
     low, high = file["intervals"]["coverage"]
     assert low <= 1 - missed <= high

@@ -10,9 +10,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from support import ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-LOCK = (ROOT / "requirements.lock").read_text()
+LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 ENTRY = re.compile(r"^([a-z0-9.-]+)==(\S+?)( ; [^\\\n]+)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M)
 PINS = {(canonicalize_name(name), Version(version)) for name, version, _, _ in ENTRY.findall(LOCK)}
 
@@ -46,5 +46,5 @@ def test_the_tests_need_every_extra() -> None:
 
 def test_the_builder_of_the_package_is_in_it() -> None:
     """So the build downloads nothing without a hash."""
-    (needed,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    (needed,) = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]["requires"]
     assert any(name == "setuptools" and Requirement(needed).specifier.contains(version) for name, version in PINS)

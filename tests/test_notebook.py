@@ -12,7 +12,7 @@ NOTEBOOK = ROOT / "docs/quickstart.ipynb"
 @pytest.mark.slow(seconds=8)
 def test_the_quickstart_runs_and_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    stored, executed = (json.loads(NOTEBOOK.read_text()) for _ in range(2))
+    stored, executed = (json.loads(NOTEBOOK.read_text("utf-8")) for _ in range(2))
     names = run(executed)
     assert names["losses"][-1] < 0.3 * names["losses"][0]
     cells = [[each for each in notebook["cells"] if each["cell_type"] == "code"] for notebook in (stored, executed)]

@@ -1,4 +1,4 @@
-"""`rtm completion SHELL`: a script with the verbs, their options, and the names of params/ as they are now."""
+"""`rtm --completion SHELL`: a script with the verbs, their options, and the names of params/ as they are now."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from rtm.config import Config, load
 from rtm.config.loading import trials
 from rtm.core.errors import UserError
+from rtm.stages.network import Network
 
+SHELLS = ("bash", "zsh", "fish")
 BASH_FILES = ("complete -o bashdefault -F", "complete -o bashdefault -o default -F")  # no name fits: files
 
 
@@ -29,6 +31,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Ac
     """The arguments of all verbs."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
+            action.help = None  # shtab leaves out what --help does not list
             for verb, below in action.choices.items():
                 yield from ((verb, each) for each in below._actions)
 
@@ -36,18 +39,19 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Ac
 def _names() -> dict[str, list[str]]:
     """The values of arguments, by "argument" or "verb argument"; for all scales, because --scale may come later."""
     configs = [load(scale) for scale in (*load().params.scales, *trials())]
-    params, experiments = configs[0].params, _once(configs, "experiments")
+    params = configs[0].params
+    datasets = list(params.datasets)
+    experiments = _once(configs, "experiments")
+    networks = [str(names["network"]) for names in Network().every(configs[0])]
     return {
         "scale": [each.scale_name for each in configs],
         "export": [trial.partition("/")[2] for trial in trials()],
         "checkpoint": [_at(config.scale_name, name) for config in configs for name in config.experiments],
         "experiment": experiments,
-        "subject": [*experiments, *params.datasets, *params.foreign],
-        "other": list(params.datasets),
-        "dataset": list(params.datasets),
-        "names": list(params.datasets),
+        "subject": [*experiments, *datasets],
+        "other": datasets,
         "protocol": list(params.protocols),
-        "fetch name": [*params.datasets, "inception", "vgg16", "dinov2", "digit_classifier"],
+        "names": [*datasets, *networks],
         "table name": _once(configs, "tables"),
         "figure name": _once(configs, "figures"),
         "plan name": [*experiments, *params.planned],

@@ -1,104 +1,101 @@
-"""`rtm fetch` of datasets and `rtm data`: list, check and show the datasets on this machine."""
+"""`rtm fetch --check`, `--show` and `--pin`: the datasets on this machine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rtm.config import Config, load
-from rtm.config.experiments import Dataset
-from rtm.config.loading import PARAMS, pick
+from rtm.config import experiments as models
+from rtm.config.loading import PARAMS
+from rtm.config.parameters import pick
 from rtm.core.errors import UserError
 from rtm.core.files import atomic
-from rtm.core.layout import Layout
-from rtm.lineage.job import Job
-from rtm.lineage.receipts import Ledger
+from rtm.lineage.freshness import Freshness
 from rtm.lineage.recording import recorded
-from rtm.pipeline.graph import jobs
+from rtm.stages.base import Job
+from rtm.stages.dataset import Dataset
 
-SHOWN, COLUMNS = 64, 8  # images of a contact sheet
-ACTIONS = ("check", "show", "pin")
-USAGE = """\
-rtm data check [NAME ...]   read the datasets and downloads that are here, and fail if one is not the recorded one
-rtm data show NAME ...      write a contact sheet, and print counts, sizes, licence and citation
-rtm data pin NAME ...       write the sha256 of the images that are here into params/datasets.yaml"""
+SHOWN = 64  # images of a contact sheet
+COLUMNS = 8
 
 
-def fetch(config: Config, layout: Layout, name: str, source: Path | None, wait: bool) -> None:
-    """Get and prepare a dataset; its receipt keeps the sha256 of all source files."""
-    from rtm.data.fetch import PREPARED, fetch_dataset
-
-    dataset = config.params.datasets[name]
-    if source and (dataset.made_here or dataset.of):
-        made = f"taken from {dataset.of}" if dataset.of else "made by code"
-        raise UserError(f"{name} is {made} at scale {config.scale_name}; leave --source out.")
-    with recorded(jobs(config)[f"fetch/{name}"]) as recording:
-        seen = _seen(recording.before)
-        if recording.before.get("fingerprint") != recording.fingerprint:  # it was prepared in another way
-            seen = {file: sha256 for file, sha256 in seen.items() if file not in PREPARED}
-        images, downloads = layout.images(name), layout.downloads()
-        recording.facts["sha256"] = fetch_dataset(name, dataset, images, downloads, source, seen, wait)
-    print(f"{images}: {_size(dataset)}; version it with `dvc add {images.parent}`")
-
-
-def data(config: Config, layout: Layout, action: str, names: Sequence[str]) -> None:
-    datasets = config.params.datasets
-    chosen = {name: pick(datasets, name, "dataset") for name in names}
+def data(config: Config, action: str, names: Sequence[str]) -> None:
+    for name in names:
+        pick(config.params.datasets, name, "dataset")
     if action == "check":
-        check(config, layout, chosen or datasets, asked=bool(chosen))
-    elif not chosen:
-        raise UserError(f"Name a dataset, e.g. `rtm data {action} digits`.")
-    for name, dataset in chosen.items():
-        if action == "show":
-            show(layout, name, dataset)
-        elif action == "pin":
-            pin(config, layout, name, dataset)
+        check(config, names)
+        return
+    if not names:
+        raise UserError(f"Name a dataset, e.g. `rtm fetch --{action} digits`.")
+    for name in names:
+        ACTIONS[action](config, name)
 
 
-def check(config: Config, layout: Layout, datasets: dict[str, Dataset], asked: bool) -> None:
+def described(config: Config, name: str) -> str:
+    """What was fetched, and how it is kept."""
+    images = Dataset().path(config, "images", dataset=name)
+    return f"{images}: {_size(config.params.datasets[name])}; version it with `dvc add {images.parent}`"
+
+
+def check(config: Config, names: Sequence[str]) -> None:
     """Print a line for each dataset. An error at the end names the faulty ones, and requested ones that are missing."""
-    ledger, graph = Ledger(), jobs(config)
-    ledger.hashes.known.clear()  # so that every file is read again
-    wrong, absent, width = [], [], max([11, *map(len, datasets)])
-    for name, dataset in datasets.items():
-        found = _problems(ledger, graph[f"fetch/{name}"], layout, name, dataset)
-        here = _is_here(layout, name)
-        state = "wrong" if found else "good" if here else "not here"
-        print(f"{name:<{width}} {state:<9} {_size(dataset) if here else _way(config, layout, name)}")
-        absent += [] if here else [name]
-        wrong += [f"{name}: {problem}." for problem in found]
+    freshness = Freshness()
+    freshness.hashes.known.clear()  # so that every file is read again
+    chosen = names or list(config.params.datasets)
+    width = max([11, *map(len, chosen)])
+    wrong = []
+    absent = []
+    for name in chosen:
+        job = Dataset().job(config, dataset=name)
+        faults = _faults(freshness, job)
+        wrong += [f"{name}: {fault}." for fault in faults]
+        if _is_here(job):
+            state = "good"
+            text = _size(config.params.datasets[name])
+        else:
+            state = "not here"
+            text = f"`{config.fetching(name)}`, or `dvc pull {job.first.parent}`"
+            absent.append(name)
+        print(f"{name:<{width}} {'wrong' if faults else state:<9} {text}")
     if wrong:
         raise UserError(" ".join(wrong) + " Fetch it again, or bring it back with `dvc checkout`.")
-    if asked and absent:
+    if names and absent:
         raise UserError(f"Not here: {', '.join(absent)}; the lines above say how to get it.")
 
 
-def show(layout: Layout, name: str, dataset: Dataset) -> None:
+def show(config: Config, name: str) -> None:
     from rtm.data.check import facts
 
-    shown = facts(dataset, layout.images(name))
-    path = layout.contact_sheet(name)
-    write_contact_sheet(layout.images(name), path)
+    dataset = config.params.datasets[name]
+    images = Dataset().path(config, "images", dataset=name)
+    sheet = config.shared / "galleries/data" / f"{name}.png"
+    shown = facts(dataset, images) | {"sheet": str(sheet)}
+    write_contact_sheet(images, sheet)
     print(f"{dataset.title} ({name})")
-    for title, value in {**shown, "sheet": str(path)}.items():
+    for title, value in shown.items():
         print(f"  {title:<12} {value}")
 
 
-def pin(config: Config, layout: Layout, name: str, dataset: Dataset) -> None:
+def pin(config: Config, name: str) -> None:
     """Write the sha256 of the present images into params/. Results that were made from them stay fresh."""
     from rtm.data.datasets import Images
     from rtm.data.pins import pin as write
 
     if config.scale_name != "paper":
-        raise UserError("`rtm data pin` is for the datasets of params/datasets.yaml; leave --scale out.")
-    job, ledger = jobs(config)[f"fetch/{name}"], Ledger()
-    ledger.verify(job)
-    if found := _problems(ledger, job, layout, name, dataset):
-        raise UserError(f"{name}: {'; '.join(found)}. Fetch it again first.")
-    paths = [layout.images(name), *([layout.test_images(name)] if dataset.test else [])]
-    file = write(PARAMS, name, {path.name: Images(path).sha256 for path in paths})
-    with recorded(jobs(load())[f"fetch/{name}"]) as recording:  # a receipt for the same files with the new parameters
-        recording.facts["sha256"] = _seen(recording.before)
-    print(f"{file}: {name} has sha256 {Images(paths[0]).sha256}; commit it with lineage/")
+        raise UserError("`rtm fetch --pin` is for the datasets of params/datasets.yaml; leave --scale out.")
+    job = Dataset().job(config, dataset=name)
+    freshness = Freshness()
+    freshness.verify([job])
+    if faults := _faults(freshness, job):
+        raise UserError(f"{name}: {'; '.join(faults)}. Fetch it again first.")
+    images = [path for key, path in job.outputs.items() if key in ("images", "test")]
+    file = write(PARAMS, name, {path.name: Images(path).sha256 for path in images})
+    with recorded(Dataset().job(load(), dataset=name)) as recording:  # the same files with the new parameters
+        recording.facts["sha256"] = _sources(recording.before)
+    print(f"{file}: {name} has sha256 {Images(job.first).sha256}; commit it with lineage/")
+
+
+ACTIONS: dict[str, Callable[[Config, str], None]] = {"show": show, "pin": pin}
 
 
 def write_contact_sheet(images: Path, path: Path) -> None:
@@ -115,29 +112,27 @@ def write_contact_sheet(images: Path, path: Path) -> None:
         Image.fromarray(sheet(pixels[chosen], COLUMNS)).save(file, "PNG")
 
 
-def _problems(ledger: Ledger, job: Job, layout: Layout, name: str, dataset: Dataset) -> list[str]:
+def _faults(freshness: Freshness, job: Job) -> list[str]:
     from rtm.data.check import problems
     from rtm.data.fetch import download_problems
 
-    receipt = ledger.receipt(job) or {}
-    images = layout.images(name)
-    found = problems(dataset, images) if _is_here(layout, name) else []
-    found += ledger.changed_outputs(receipt) if receipt else []
-    return found + download_problems(name, dataset, layout.downloads(), _seen(receipt))
+    dataset = job.config.params.datasets[job.name]
+    receipt = freshness.receipt(job) or {}
+    faults = problems(dataset, job.first) if _is_here(job) else []
+    faults += freshness.changed_files(receipt) if receipt else []
+    downloads = job.config.shared / "downloads"
+    return faults + download_problems(job.name, dataset, downloads, _sources(receipt))
 
 
-def _is_here(layout: Layout, name: str) -> bool:
-    return any(layout.images(name).parent.glob("*"))
+def _is_here(job: Job) -> bool:
+    return any(job.first.parent.glob("*"))
 
 
-def _seen(receipt: dict[str, Any]) -> dict[str, str]:
+def _sources(receipt: dict[str, Any]) -> dict[str, str]:
+    """The checksums of the files that a dataset was prepared from, and of its arrays."""
     return dict(receipt.get("made", {}).get("sha256", {}))
 
 
-def _size(dataset: Dataset) -> str:
+def _size(dataset: models.Dataset) -> str:
     test = f" and {dataset.test.count:,} of the test split" if dataset.test else ""
     return f"{dataset.count:,} images of {dataset.resolution} x {dataset.resolution} px{test}"
-
-
-def _way(config: Config, layout: Layout, name: str) -> str:
-    return f"`{config.fetching(name)}`, or `dvc pull {layout.images(name).parent}`"

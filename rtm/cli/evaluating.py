@@ -1,24 +1,28 @@
-"""`rtm evaluate`: metrics of an experiment, or of two sets of images. `rtm features`: the features that it keeps."""
+"""`rtm evaluate`: metrics of an experiment, or of two sets of images."""
 
-import argparse
-import shutil
 import tempfile
 import textwrap
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rtm.cli.context import Arguments, Context
+from rtm.cli.making import experiment_of
 from rtm.cli.place import given_images, given_path
-from rtm.config.loading import pick
+from rtm.config import Config, load
+from rtm.config.catalogue import Metric, measured_metrics
+from rtm.config.parameters import pick
 from rtm.config.variants import JOINT
 from rtm.core.errors import UserError
 from rtm.core.files import write_json
 from rtm.lineage.environment import environment
-from rtm.pipeline.amounts import space
-from rtm.pipeline.graph import jobs
+from rtm.lineage.recording import run
+from rtm.stages.evaluate import Evaluate
+from rtm.stages.graph import check_seed, jobs
+from rtm.stages.network import networks_of
 
 WIDTH = 80
+Result = Mapping[str, Any]
 USAGE = """\
 rtm evaluate EXPERIMENT           the stage of the pipeline, writes results/
 rtm evaluate A B                  any images against any others, for example
@@ -28,14 +32,9 @@ rtm evaluate cifar10:test cifar10 --samples 10000 --json known.json
 
 A and B are datasets (NAME, NAME:test), experiments, folders, .npy or .npz files; ./NAME is always a path. Numbers \
 at another N than the protocol's, or against another reference, are marked `off protocol`; they fill no table."""
-SHOWN = {  # metric: its printed name, factor and decimals
-    "fid": ("FID", 1, 3), "fid_floor": ("  floor", 1, 3), "kid": ("KID x 1000", 1000, 4), "is": ("IS", 1, 3),
-    "sure": ("sure", 1, 4), "precision": ("precision", 1, 4), "recall": ("recall", 1, 4),
-    "density": ("density", 1, 4), "coverage": ("coverage", 1, 4),
-}  # fmt: skip
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     parser.epilog = USAGE
     parser.add_argument("subject", metavar="A", type=given_images, help="what to measure: see below")
     parser.add_argument("other", metavar="B", nargs="?", type=given_images, help="its reference (default: its dataset)")
@@ -47,122 +46,108 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=given_path, metavar="FILE", help="write the result with its provenance")
 
 
-def evaluate(arguments: Arguments) -> None:
-    """Measure an experiment's samples, or any images against any others."""
-    context = Context(arguments)
+def evaluate(arguments: Namespace) -> None:
+    """Measure an experiment's checkpoint, or any images against any others."""
     if arguments.held_out and not arguments.memorisation:
         raise UserError("--held-out needs --memorisation; add --memorisation, or leave it out.")
+    config = load(arguments.scale)
     name, colon, part = arguments.subject.partition(":")
     if JOINT in name and not Path(name).exists():
-        arguments.subject = f"{context.experiment(name).name}{colon}{part}"
+        config, name = experiment_of(arguments.scale, name)
     options = (arguments.other, arguments.samples, arguments.json, arguments.memorisation or None)
-    staged = all(each is None for each in options)
-    if staged and arguments.subject in context.config.params.foreign:
-        _evaluate_foreign(context, arguments)
-    elif staged and arguments.subject in context.config.experiments:
-        _evaluate_experiment(context, arguments)
+    if not colon and name in config.experiments and all(option is None for option in options):
+        _evaluate_experiment(config, name, arguments)
     else:
-        _compare(context, arguments)
+        _compare(config, f"{name}{colon}{part}", arguments)
 
 
-def _evaluate_foreign(context: Context, arguments: Arguments) -> None:
-    from rtm.metrics.foreign import write_foreign
-
-    foreign = context.config.params.foreign[arguments.subject]
-    protocol = arguments.protocol or foreign.protocols[0]
-    pick(dict.fromkeys(foreign.protocols), protocol, f"protocol of {arguments.subject}")
-    with context.recorded("foreign", f"{arguments.subject}/{protocol}"):
-        write_foreign(context.config, context.layout, arguments.subject, protocol)
-
-
-def _evaluate_experiment(context: Context, arguments: Arguments) -> None:
-    from rtm.metrics.evaluate import write_metrics
-
-    experiment = context.experiment(arguments.subject, arguments.seed)
-    known = experiment.recipe.evaluation.protocols
+def _evaluate_experiment(config: Config, name: str, arguments: Namespace) -> None:
+    known = config.experiment(name).recipe.evaluation.protocols
     protocol = arguments.protocol or known[0]
-    pick(dict.fromkeys(known), protocol, f"protocol of {experiment.name}")
-    if context.served("evaluate", f"{experiment.name}/{protocol}/seed{arguments.seed}"):
-        return
-    with context.recorded("evaluate", f"{experiment.name}/{protocol}/seed{arguments.seed}"):
-        write_metrics(context.config, context.layout, experiment, protocol, arguments.seed)
+    pick(dict.fromkeys(known), protocol, f"protocol of {name}")
+    check_seed(config, name, arguments.seed)
+    job = Evaluate().job(config, experiment=name, protocol=protocol, seed=arguments.seed)
+    run(job)
+    print(job.first)
 
 
-def _compare(context: Context, arguments: Arguments) -> None:
+def _compare(config: Config, subject: str, arguments: Namespace) -> None:
     """Measure one set of images against another."""
+    from rtm.cli.image_sets import find_reference, find_set, held_out_of, training_set
     from rtm.metrics.compare import compare
-    from rtm.metrics.sets import find_reference, find_set
 
-    config, layout = context.config, context.layout
     if arguments.json:
-        _check_output(context, arguments.json)
-    experiment = config.experiments.get(arguments.subject.partition(":")[0])
-    name = arguments.protocol or (experiment.recipe.evaluation.protocols[0] if experiment else "paper")
+        _check_output(config, arguments.json)
+    experiment = config.experiments.get(subject.partition(":")[0])
+    usual = experiment.recipe.evaluation.protocols[0] if experiment else "paper"
+    name = arguments.protocol or usual
     protocol = pick(config.params.protocols, name, "protocol")
-    one = find_set(config, layout, arguments.subject, arguments.seed)
-    other = find_reference(config, layout, arguments.other, one, protocol, arguments.seed)
-    unseen = arguments.held_out and find_set(config, layout, arguments.held_out, arguments.seed)
-    found = compare(config, layout, one, other, name, arguments.samples, arguments.seed, arguments.memorisation, unseen)
-    found["provenance"]["environment"] = environment(["rtm.metrics.compare"])
-    print("\n".join(lines_of(found)))
+    seed = arguments.seed
+    one = find_set(config, subject, seed)
+    other = find_reference(config, arguments.other, one, protocol, seed)
+    train = training_set(config, other) if arguments.memorisation else None
+    held_out = None
+    if arguments.held_out:
+        held_out = find_set(config, arguments.held_out, seed)
+    elif arguments.memorisation:
+        held_out = held_out_of(config, other)
+    weights = {str(job.names["network"]): job.first for job in networks_of(config, name)}
+    features = config.kept_features
+    result = compare(one, other, name, protocol, weights, features, arguments.samples, seed, train, held_out)
+    result["provenance"]["environment"] = environment()
+    print("\n".join(lines_of(result)))
     if arguments.json:
-        write_json(arguments.json, found)
+        write_json(arguments.json, result)
 
 
-def _check_output(context: Context, path: Path) -> None:
+def _check_output(config: Config, path: Path) -> None:
     """Check the output file before hours of work. Only the pipeline may write files that tables show."""
-    if path.absolute() in {output.absolute() for job in jobs(context.config).values() for output in job.outputs}:
+    outputs = {output.absolute() for job in jobs(config).values() for output in job.outputs.values()}
+    if path.absolute() in outputs:
         raise UserError(f"{path} is a result of the pipeline, which only its own stages write; choose another file.")
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file in it for --json.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
     try:
-        tempfile.TemporaryFile(dir=next(each for each in path.absolute().parents if each.exists())).close()
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}); choose another file for --json.") from None
 
 
-def lines_of(found: Mapping[str, Any]) -> Iterator[str]:
+def lines_of(result: Result) -> Iterator[str]:
     """The printed lines of a result, within 80 columns."""
-    one, other = found["images"], found["reference"]
-    whole = f"of its {one['found']:,} " if one["found"] > found["samples"] else ""
-    title = f"{one['name']} ({found['samples']:,} {whole}images) against {other['name']} ({other['images']:,} images)"
-    yield from textwrap.wrap(f"{title}, protocol {found['protocol']}", WIDTH)
-    for kind, sentences in (("off protocol", found["off_protocol"]), ("note", found["notes"])):
-        for each in sentences:
-            yield from textwrap.wrap(f"{kind}: {each}", WIDTH)
+    yield from textwrap.wrap(_title(result), WIDTH)
+    for kind, sentences in (("off protocol", result["off_protocol"]), ("note", result["notes"])):
+        for sentence in sentences:
+            yield from textwrap.wrap(f"{kind}: {sentence}", WIDTH)
     yield f"\n{'':<12} {'':>10}   95 % interval"
-    for metric, (name, factor, decimals) in SHOWN.items():
-        if metric in found["metrics"]:
-            value = f"{found['metrics'][metric] * factor:.{decimals}f}"
-            yield f"{name:<12} {value:>10}   {_beside(found, metric, factor, decimals)}".rstrip()
-        elif metric in found.get("missing", {}):
-            yield from textwrap.wrap(f"{name:<12} {'none':>10}   {found['missing'][metric]}", WIDTH, **INDENT)
-    if says := found.get("memorisation", {}).get("says"):
+    missing = result.get("missing", {})
+    for metric in measured_metrics():
+        if metric.name in result["metrics"]:
+            value = _shown(metric, result["metrics"][metric.name])
+            yield f"{metric.short:<12} {value:>10}   {_beside(result, metric)}".rstrip()
+        elif metric.name in missing:
+            line = f"{metric.short:<12} {'none':>10}   {missing[metric.name]}"
+            yield from textwrap.wrap(line, WIDTH, subsequent_indent=" " * 26, drop_whitespace=True)
+    if says := result.get("memorisation", {}).get("says"):
         yield from textwrap.wrap(f"copies: {says}", WIDTH)
 
 
-INDENT: dict[str, Any] = {"subsequent_indent": " " * 26, "drop_whitespace": True}
+def _title(result: Result) -> str:
+    one = result["images"]
+    reference = result["reference"]
+    part = f"of its {one['found']:,} " if one["found"] > result["samples"] else ""
+    measured = f"{one['name']} ({result['samples']:,} {part}images)"
+    return f"{measured} against {reference['name']} ({reference['images']:,} images), protocol {result['protocol']}"
 
 
-def _beside(found: Mapping[str, Any], metric: str, factor: float, decimals: int) -> str:
-    if metric == "fid_floor":
-        return "FID of {:,} against {:,} of the reference's own".format(*found["floor"])
-    if metric not in found["intervals"]:
-        return ""
-    return " to ".join(f"{bound * factor:.{decimals}f}" for bound in found["intervals"][metric])
+def _beside(result: Result, metric: Metric) -> str:
+    if metric.name == "fid_floor":
+        some, others = result["floor"]
+        return f"FID of {some:,} against {others:,} of the reference's own"
+    bounds = result["intervals"].get(metric.name, ())
+    return " to ".join(_shown(metric, bound) for bound in bounds)
 
 
-def features(arguments: Arguments) -> None:
-    """Show the features that are kept of measured images, or remove them (--clear)."""
-    from rtm.metrics.kept import uses
-
-    folder = Context(arguments).layout.kept_features()
-    kept = uses(folder)
-    for each in kept:
-        print(f"{each.images:>9,} images  {space(each.size):>7}  {each.network}")
-    size = space(sum(each.size for each in kept))
-    if arguments.clear and kept:
-        shutil.rmtree(folder)
-        print(f"{folder} is removed; {size} are free now")
-    else:
-        print(f"{size} in {folder}; `rtm features --clear` removes them" if kept else f"{folder} is empty")
+def _shown(metric: Metric, value: float) -> str:
+    return f"{value * metric.times:.{metric.digits}f}"

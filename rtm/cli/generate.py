@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rtm.checkpoints.sampler import Sampler
-    from rtm.cli.context import Context
-    from rtm.config import Experiment
+    from rtm.stages.base import Job
 
 AT_ONCE = 256  # number of images that are drawn before they are written
 MOST_ON_A_SHEET = 4096
@@ -35,37 +34,93 @@ Image i of a seed is always the same one. A PNG file says in its metadata how it
 
 def generate(arguments: argparse.Namespace) -> None:
     """Draw images from a checkpoint: an experiment's, a file, https://... or hf://owner/name/file."""
-    from rtm.checkpoints.pictures import sheet, write_png
+    word = arguments.checkpoint
+    is_file = "://" in word or Path(word).is_file()
+    if word.endswith(".safetensors") and not is_file:
+        raise UserError(f"There is no file {printable(word)}; correct its path, or name an experiment.")
+    job = None if is_file else training_of(word, arguments.scale)
+    if arguments.push or arguments.card:
+        from rtm.cli.push import push
+
+        push(arguments, job)
+        return
+    name = _file_name(word) if job is None else _name(job)
+    out = Path(arguments.out or f"generated/{'_'.join([name, *_suffixes(arguments)])}.png")
+    on_one_sheet = out.suffix.lower() == ".png"
+    _check_output(out, on_one_sheet, arguments)
+    sampler = _sampler(word, job, arguments.trust)
+    about = {"checkpoint": sampler.info.get("experiment"), "run": sampler.info.get("run"), **_options(arguments)}
+    if on_one_sheet:
+        _write_sheet(out, sampler, arguments, about)
+    else:
+        _write_files(out, name, sampler, arguments, about)
+
+
+def _sampler(word: str, job: "Job | None", trust: bool) -> "Sampler":
+    """The generator of a file or address, or of a training, whose classes params/ may name."""
     from rtm.checkpoints.sampler import load
 
-    name, source, classes = _located(arguments.checkpoint, arguments.scale)
-    out = Path(arguments.out or f"generated/{'_'.join([name, *_variant(arguments)])}.png")
-    single = out.suffix.lower() == ".png"
+    if job is None:
+        return load(word, trust=trust)
+    experiment = job.experiment
+    own = (experiment.mapper.kind, getattr(experiment.decoder, "kind", None))
+    classes = {kind: imported(kind) for kind in experiment.outside if kind in own}
+    return load(str(job.first), trust=trust, classes=classes)
+
+
+def _file_name(word: str) -> str:
+    """A name for the pictures of a file or address."""
+    last = Path(word.split("?")[0]).with_suffix("").parts[-2:]
+    return "_".join(map(_plain, last)).strip("_") or "checkpoint"
+
+
+def _name(job: "Job") -> str:
+    is_first = job.seed == job.experiment.seeds[0]
+    return job.experiment.name if is_first else f"{job.experiment.name}_seed{job.seed}"
+
+
+def _check_output(out: Path, on_one_sheet: bool, arguments: argparse.Namespace) -> None:
     if out.suffix.lower() in NO_FOLDERS:
         raise UserError(f"{out} cannot be written: pictures are PNG files; write --out {out.with_suffix('.png')}.")
-    if single and arguments.count * (arguments.interpolate or 1) > MOST_ON_A_SHEET:
-        raise UserError(f"A sheet holds {MOST_ON_A_SHEET:,} images; give a folder with --out, as in --out images/.")
-    if not single and out.is_file():
+    if not on_one_sheet and out.is_file():
         raise UserError(f"{out} is a file; give a folder with --out, or a name that ends with .png.")
-    sampler = load(source, trust=arguments.trust, classes=classes)
-    about = {"checkpoint": sampler.info.get("experiment"), "run": sampler.info.get("run"), **_chosen(arguments)}
-    if single:
-        drawn = next(_drawn(sampler, arguments, arguments.count))[1].flatten(0, 1)
-        write_png(out, drawn[0] if len(drawn) == 1 else sheet(drawn, arguments.interpolate), about)
-        print(out)
-        return
-    for first, images in _drawn(sampler, arguments, AT_ONCE):
-        for place, frames in enumerate(images, first):
+    pictures = arguments.count * (arguments.interpolate or 1)
+    if on_one_sheet and pictures > MOST_ON_A_SHEET:
+        raise UserError(f"A sheet holds {MOST_ON_A_SHEET:,} images; give a folder with --out, as in --out images/.")
+
+
+def _write_sheet(out: Path, sampler: "Sampler", arguments: argparse.Namespace, about: dict[str, Any]) -> None:
+    from rtm.checkpoints.png import sheet, write_png
+
+    _, images = next(_draw(sampler, arguments, arguments.count))
+    images = images.flatten(0, 1)
+    picture = images[0] if len(images) == 1 else sheet(images, arguments.interpolate)
+    write_png(out, picture, about)
+    print(out)
+
+
+def _write_files(
+    folder: Path, name: str, sampler: "Sampler", arguments: argparse.Namespace, about: dict[str, Any]
+) -> None:
+    """One file for each image or, with --interpolate, for each frame."""
+    from rtm.checkpoints.png import write_png
+
+    for first, images in _draw(sampler, arguments, AT_ONCE):
+        for number, frames in enumerate(images, first):
+            stem = f"{name}_{arguments.seed}_{number:06d}"
+            facts = {**about, "image": number}
             for frame, image in enumerate(frames):
-                suffix = f"_{frame:03d}" if arguments.interpolate else ""
-                path = out / f"{name}_{arguments.seed}_{place:06d}{suffix}.png"
-                write_png(path, image, {**about, "image": place, **({"frame": frame} if suffix else {})})
+                path = folder / f"{stem}.png"
+                if arguments.interpolate:
+                    path = folder / f"{stem}_{frame:03d}.png"
+                    facts["frame"] = frame
+                write_png(path, image, facts)
                 print(path)
 
 
-def _drawn(sampler: "Sampler", arguments: argparse.Namespace, at_once: int) -> Iterator[tuple[int, "Tensor"]]:
+def _draw(sampler: "Sampler", arguments: argparse.Namespace, at_once: int) -> Iterator[tuple[int, "Tensor"]]:
     """Yield (number of the first image, images (count, frames, R, R, 3)) in parts; one frame without --interpolate."""
-    options = {name: value for name, value in _chosen(arguments).items() if name in ("H", "truncation", "label")}
+    options = {name: value for name, value in _options(arguments).items() if name in ("H", "truncation", "label")}
     if arguments.count < 1 or arguments.first < 0:
         raise UserError("--count must be at least 1 and --first at least 0.")
     end = arguments.first + arguments.count
@@ -77,53 +132,52 @@ def _drawn(sampler: "Sampler", arguments: argparse.Namespace, at_once: int) -> I
             yield first, sampler.interpolate(arguments.interpolate, count, arguments.seed, first, **options)
 
 
-def _chosen(arguments: argparse.Namespace) -> dict[str, Any]:
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that the user gave."""
     names = ("seed", "first", "count", "H", "truncation", "label", "interpolate")
-    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    values = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _variant(arguments: argparse.Namespace) -> list[str]:
+def _suffixes(arguments: argparse.Namespace) -> list[str]:
     """The options as parts of a sheet's file name, so that sheets with different options do not replace each other."""
     usual = {"seed": 0, "first": 0, "count": 64}
-    given = {name: value for name, value in _chosen(arguments).items() if value != usual.get(name)}
-    return [re.sub(r"[^\w.-]", "", f"{'class' if name == 'label' else name}{value}") for name, value in given.items()]
+    suffixes = []
+    for name, value in _options(arguments).items():
+        if value != usual.get(name):
+            word = "class" if name == "label" else name
+            suffixes.append(_plain(f"{word}{value}"))
+    return suffixes
 
 
-def _located(checkpoint: str, scale: str) -> tuple[str, str, dict[str, Any]]:
-    """A name for the written files, the checkpoint's file or address, and the user's classes that params/ names."""
-    if "://" in checkpoint or Path(checkpoint).is_file():
-        parts = Path(checkpoint.split("?")[0]).with_suffix("").parts[-2:]
-        return "_".join(re.sub(r"[^\w.-]", "", part) for part in parts).strip("_") or "checkpoint", checkpoint, {}
-    if checkpoint.endswith(".safetensors"):
-        raise UserError(f"There is no file {printable(checkpoint)}; correct its path, or name an experiment.")
-    context, experiment, seed = of_experiment(checkpoint, scale)
-    name, path = experiment.name, context.layout.checkpoint(experiment.name, seed)
-    own = (experiment.mapper.kind, getattr(experiment.decoder, "kind", None))
-    classes = {kind: imported(kind) for kind in experiment.outside if kind in own}
-    return name if seed == experiment.seeds[0] else f"{name}_seed{seed}", str(path), classes
+def _plain(text: str) -> str:
+    """The text without characters that mean something in a path."""
+    return re.sub(r"[^\w.-]", "", text)
 
 
-def of_experiment(given: str, scale: str) -> "tuple[Context, Experiment, int]":
-    """The experiment and the seed of `name` or `scale/name`, both also with `/seed1`; an error if it is not trained."""
-    from rtm.cli.context import Context
+def training_of(word: str, scale: str) -> "Job":
+    """The training of `name` or `scale/name`, both also with `/seed1`; an error if it is not finished."""
+    from rtm.cli.making import experiment_of
     from rtm.config.loading import load, trials
+    from rtm.stages.graph import check_seed
+    from rtm.stages.train import Train
 
-    if given.strip("/") in [*load().params.scales, *trials()]:
-        some = next(iter(load(given.strip("/")).experiments))
-        raise UserError(f"{given} is a scale; name one of its experiments, for example {given.strip('/')}/{some}.")
-    *scales, name = re.sub(r"/seed\d+$", "", given.strip("/")).split("/")
-    context = Context(argparse.Namespace(scale="/".join(scales) or scale))
-    experiment = context.experiment(name)
-    seed = int(found[1]) if (found := re.search(r"/seed(\d+)$", given)) else experiment.seeds[0]
-    name = context.experiment(name, seed).name
-    path = context.layout.checkpoint(name, seed)
-    if not path.is_file():
-        option = "" if context.config.scale_name == "paper" else f" --scale {context.config.scale_name}"
+    words = word.strip("/")
+    if words in [*load().params.scales, *trials()]:
+        some = next(iter(load(words).experiments))
+        raise UserError(f"{words} is a scale; name one of its experiments, for example {words}/{some}.")
+    *scales, name = re.sub(r"/seed\d+$", "", words).split("/")
+    config, name = experiment_of("/".join(scales) or scale, name)
+    number = re.search(r"/seed(\d+)$", words)
+    seed = int(number[1]) if number else config.experiment(name).seeds[0]
+    check_seed(config, name, seed)
+    job = Train().job(config, experiment=name, seed=seed)
+    if not job.first.is_file():
         raise UserError(
-            f"{path} is missing; train it with `rtm train {name} --seed {seed}{option}`, or `dvc pull {path}`."
+            f"{job.first} is missing; train it with `rtm train {name} --seed {seed}{config.option}`, or "
+            f"`dvc pull {job.first}`."
         )
-    return context, experiment, seed
+    return job
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -138,6 +192,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--class", dest="label", help="number or name of a class, of a conditional generator")
     parser.add_argument("--interpolate", type=int, metavar="N", help="N frames from each image to the next")
     parser.add_argument("--out", type=given_path, help="NAME.png for a sheet, or a folder (default generated/NAME.png)")
+    parser.add_argument("--push", metavar="OWNER/NAME", help="draw nothing; publish it on the Hugging Face Hub")
+    parser.add_argument("--private", action="store_true", help="for --push: create it as a private repository")
+    parser.add_argument("--card", type=given_path, metavar="FOLDER", help="for --push: only write file and card there")
     parser.add_argument("--trust", action="store_true", help="import classes from outside of rtm that the file names")
 
 

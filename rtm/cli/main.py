@@ -1,7 +1,5 @@
-"""`rtm <verb>`: every step of the pipeline as a command of its own.
-
-Heavy modules are imported inside the verbs, so that `rtm --help`, tables and figures start without torch.
-"""
+"""`rtm <verb>`. Heavy modules are imported inside the verbs, so that `rtm --help`, tables and figures start without
+torch."""
 
 import argparse
 import errno
@@ -9,28 +7,53 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
+from typing import NamedTuple
 
-from rtm.cli import data as data_cli
-from rtm.cli.context import Arguments, Context
-from rtm.cli.evaluating import add_options as add_evaluation
-from rtm.cli.evaluating import evaluate, features
-from rtm.cli.generate import add_options as add_generate
-from rtm.cli.generate import generate, install
-from rtm.cli.lineage import USAGE as LINEAGE_USAGE
-from rtm.cli.making import fetch, gallery, latency, pilot, reference, sample, summary, train
-from rtm.cli.place import given_path, given_target, go_to_root
-from rtm.cli.push import add_options as add_push
-from rtm.cli.push import push_checkpoint
-from rtm.cli.runs import add_options as add_runs
-from rtm.cli.runs import runs
-from rtm.cli.showing import doctor, figure, pdf, plan, print_schema, report, status, table
-from rtm.cli.store import add_options as add_store
-from rtm.cli.store import store
+from rtm.cli import completion, demo, doctor, evaluating, generate, lineage, making, plan, showing, trying
+from rtm.cli.place import go_to_root
 from rtm.cli.usage import Help
+from rtm.config.architecture import VERSION
 from rtm.core.errors import UserError, fail, printable
-from rtm.trial.recipe import RESOLUTIONS
 
+Arguments = argparse.Namespace
+Parser = argparse.ArgumentParser
+
+
+class Verb(NamedTuple):
+    call: Callable[[Arguments], None]
+    add_options: Callable[[Parser], None]
+    name: str
+    is_scaled: bool = True
+
+    @property
+    def help(self) -> str:
+        return " ".join((self.call.__doc__ or "").split())
+
+
+VERBS = {
+    "Start": (
+        Verb(demo.demo, demo.add_demo, "demo", is_scaled=False),
+        Verb(trying.try_folder, trying.add_options, "try", is_scaled=False),
+        Verb(generate.generate, generate.add_options, "generate"),
+        Verb(evaluating.evaluate, evaluating.add_options, "evaluate"),
+        Verb(making.report, making.add_report, "report"),
+        Verb(showing.status, showing.add_status, "status"),
+        Verb(doctor.doctor, doctor.add_options, "doctor"),
+    ),
+    "Run": (
+        Verb(making.fetch, making.add_fetch, "fetch"),
+        Verb(showing.show, showing.add_show, "show"),
+        Verb(plan.plan, plan.add_options, "plan"),
+        Verb(making.train, making.add_train, "train"),
+        Verb(making.table, making.add_table, "table"),
+        Verb(making.figure, making.add_figure, "figure"),
+        Verb(making.make, making.add_make, "make", is_scaled=False),
+    ),
+    "Evidence": (Verb(lineage.lineage, lineage.add_options, "lineage", is_scaled=False),),
+}
+BY_NAME = {verb.name: verb for verbs in VERBS.values() for verb in verbs}
 EXTRAS = {  # modules that only some verbs import
     **dict.fromkeys(("scipy", "torchvision", "torch_fidelity"), "metrics"),
     **dict.fromkeys(("lpips", "sklearn", "pandas", "matplotlib", "jinja2", "requests", "google_crc32c"), "pipeline"),
@@ -51,161 +74,74 @@ FAULTS = {  # faults of the machine, with advice
 }
 
 
-def data(arguments: Arguments) -> None:
-    """Check the datasets that are here, show one (contact sheet, counts, licence, citation), or record its sha256."""
-    context = Context(arguments)
-    data_cli.data(context.config, context.layout, arguments.action, arguments.names)
+class _Parser(argparse.ArgumentParser):
+    """Answers a misspelt verb with the nearest ones."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        word = next(iter(sys.argv[1:]), "-")
+        if "invalid choice" in message and word not in BY_NAME and not word.startswith("-"):
+            near = get_close_matches(word, BY_NAME, n=2, cutoff=0.5)
+            meant = f"Did you mean {' or '.join(near)}? " if near else ""
+            message = f"there is no verb {printable(repr(word))}. {meant}`rtm --help` lists them."
+        super().error(message)
 
 
-def lineage(arguments: Arguments) -> None:
-    """Show where a result comes from, or what is stale and why; write DVC's files."""
-    from rtm.cli import lineage as lineage_cli
-
-    lineage_cli.lineage(arguments.words, arguments.reason, arguments.cell)
-
-
-def demo(arguments: Arguments) -> None:
-    """Run the whole pipeline on the embedded digits, with a live display, and print the tables."""
-    from rtm.cli.demo import run
-
-    if arguments.cores < 1:
-        raise UserError(f"--cores is {arguments.cores}; give at least 1.")
-    run(arguments.cores)
-
-
-def completion(arguments: Arguments) -> None:
-    """Print a script for tab completion; in ~/.bashrc: eval "$(rtm completion bash)"."""
-    from rtm.cli.completion import script
-
-    print(script(_parser(), arguments.shell))
-
-
-def try_folder(arguments: Arguments) -> None:
-    """Train MLP and RTM side by side on a folder of images; the same command resumes."""
-    from rtm.cli.trying import try_folder as run
-
-    run(arguments)
-
-
-def _parser() -> argparse.ArgumentParser:
-    text = "Recursive Token Mapper: one verb for each step from data to LaTeX. Snakemake calls them; each works alone."
-    parser = argparse.ArgumentParser(prog="rtm", description=f"{text} Start with `rtm demo`.")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-
-    def verb(
-        call: Callable[[Arguments], None], name: str | None = None, scaled: bool = True
-    ) -> argparse.ArgumentParser:
-        text = (call.__doc__ or "").strip()
-        added = verbs.add_parser(name or call.__name__, help=text, description=text, formatter_class=Help)
-        added.set_defaults(call=call)
-        if scaled:
-            added.add_argument("--scale", default="paper", help="paper (the default), demo, desk, smoke, or try/NAME")
-        return added
-
-    def of_experiment(call: Callable[[Arguments], None]) -> argparse.ArgumentParser:
-        added = verb(call)
-        added.add_argument("experiment", help="the name of an experiment in params/, or of a variant")
-        return added
-
-    fetching = verb(fetch)
-    text = "a dataset of params/datasets.yaml, or inception, vgg16, dinov2, digit_classifier"
-    fetching.add_argument("name", help=text)
-    fetching.add_argument("--source", type=given_path, help="take this folder, archive or weights file")
-    fetching.add_argument("--wait", action="store_true", help="wait for a file that a person must download")
-    looking = verb(data)
-    looking.epilog = data_cli.USAGE
-    looking.add_argument("action", choices=data_cli.ACTIONS)
-    looking.add_argument("names", nargs="*", metavar="NAME", help="datasets of params/datasets.yaml")
-    referring = verb(reference)
-    referring.add_argument("dataset", help="a name in params/datasets.yaml")
-    referring.add_argument("protocol", help="a name in params/protocols.yaml")
-    training, *others = (of_experiment(call) for call in (train, sample, gallery))
-    training.add_argument("--gpus", type=int, metavar="N", help="use at most N GPUs, with the same results, for longer")
-    for seeded in (training, *others):
-        seeded.add_argument("--seed", type=int, default=0, help="which of its seeds (default 0)")
-    text = "train a variant instead, in variants/: mapper.H=4 training.lr=1e-3"
-    training.add_argument("changes", nargs="*", metavar="KEY=VALUE", help=text)
-    _add_pilot(of_experiment(pilot))
-    add_evaluation(verb(evaluate))
-    clearing = verb(features)
-    clearing.add_argument("--clear", action="store_true", help="remove them; they are extracted again when needed")
-    add_generate(verb(generate))
-    add_push(verb(push_checkpoint, "push-checkpoint"))
-    of_experiment(latency)
-    of_experiment(summary)
-    tabling = verb(table)
-    tabling.add_argument("name", help="a name in params/tables.yaml")
-    tabling.add_argument("--available", action="store_true", help="render only the results that exist now")
-    verb(figure).add_argument("name", help="a name in params/figures.yaml")
-    verb(report)
-    verb(pdf)
-    tracing = verb(lineage, scaled=False)
-    tracing.epilog = LINEAGE_USAGE
-    tracing.add_argument(
-        "words", nargs="+", type=given_target, metavar="WORD", help="a file, or an action with its targets: see below"
+def parser() -> Parser:
+    whole = _Parser(
+        prog="rtm", description=_overview(), formatter_class=Help, usage="rtm [--help] [--version] VERB ..."
     )
-    tracing.add_argument("--cell", nargs=2, metavar=("ROW", "COLUMN"), help="which number of a table")
-    tracing.add_argument("--reason", help="for accept: why the results stay the same")
-    verb(status).add_argument("--watch", action="store_true", help="refresh every few seconds")
-    add_store(verb(store, scaled=False))
-    add_runs(verb(runs, scaled=False))
-    planning = verb(plan)
-    planning.add_argument("name", nargs="?", help="an experiment or a table; by default all experiments")
-    planning.add_argument("--gpu", help="a name in params/devices.yaml (default: the recipe's gpu_model)")
-    planning.add_argument("--gpus", type=int, help="how many of them (default: the recipe's)")
-    trying = verb(doctor)
-    trying.add_argument("--gpu", nargs="?", const="", metavar="EXPERIMENT", help="try the GPUs, and ten steps of it")
-    demoing = verb(demo, scaled=False)
-    demoing.add_argument("--cores", type=int, default=os.cpu_count(), help="number of cores to use (default: all)")
-    verb(completion, scaled=False).add_argument("shell", choices=("bash", "zsh", "fish"))
-    _add_trying(verb(try_folder, "try", scaled=False))
-    verb(print_schema, "schema", scaled=False)
-    return parser
+    whole.add_argument("--version", action="version", version=f"rtm {VERSION}")
+    whole.add_argument("--completion", choices=completion.SHELLS, help="print a script for tab completion")
+    verbs = whole.add_subparsers(prog="rtm", metavar="VERB", help=argparse.SUPPRESS, dest="verb")
+    for name, verb in BY_NAME.items():
+        added = verbs.add_parser(name, help=verb.help, description=verb.help, formatter_class=Help)
+        added.set_defaults(call=verb.call)
+        if verb.is_scaled:
+            added.add_argument("--scale", default="paper", help="paper (the default), demo, desk, smoke, or try/NAME")
+        verb.add_options(added)
+    return whole
 
 
-def _add_trying(trying: argparse.ArgumentParser) -> None:
-    trying.add_argument("source", nargs="?", type=given_path, metavar="FOLDER", help="images, or a zip or tar of them")
-    trying.add_argument("--name", help="of the trial (default: the folder's)")
-    trying.add_argument("--minutes", type=float, help="of training (default: 10, with a GPU 60)")
-    trying.add_argument("--epochs", type=int, help="of each training, instead of --minutes")
-    trying.add_argument("--resolution", type=int, choices=RESOLUTIONS, help="in pixels (default: by the machine)")
-    trying.add_argument("--pictures", action="store_true", help="make pictures and measure nothing")
-    trying.add_argument("--prepare", action="store_true", help="write images and parameters, to train elsewhere")
-    trying.add_argument("--export", metavar="NAME", help="write a trial into params/ instead")
-
-
-def _add_pilot(piloting: argparse.ArgumentParser) -> None:
-    radii, text = [0.0, 0.25, 0.5, 0.75, 1.0], "values of imle.epsilon to try (default: %(default)s)"
-    piloting.add_argument("--epsilon", type=float, nargs="+", default=radii, metavar="E", help=text)
-    piloting.add_argument("--steps", type=int, help="length of each training (default: the recipe's)")
-    piloting.add_argument("--seed", type=int, default=0, help="any seed (default 0)")
+def _overview() -> str:
+    lines = ["Recursive Token Mapper: a pipeline from data to LaTeX. Snakemake runs it; each verb works alone, too."]
+    for group, verbs in VERBS.items():
+        lines += ["", f"{group}:"]
+        lines += [f"  {verb.name:<10}  {verb.help}" for verb in verbs]
+    return "\n".join([*lines, ""])
 
 
 def _parsed() -> Arguments:
     """The parsed command line. After an option, argparse does not continue a list of words, so they are added here."""
-    parser = _parser()
-    arguments, rest = parser.parse_known_args()
-    if rest and ("changes" not in arguments or any(word.startswith("-") for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
+    whole = parser()
+    words = sys.argv[1:]
+    arguments, rest = whole.parse_known_args(["--help"] if words in ([], ["help"]) else words)
+    if "changes" in arguments and not any(word.startswith("-") for word in rest):
         arguments.changes += rest
+    elif rest:
+        whole.error(f"unrecognized arguments: {' '.join(rest)}")
+    if arguments.completion:
+        print(completion.script(whole, arguments.completion))
+        sys.exit()
+    if arguments.verb is None:
+        whole.error("name a verb; `rtm --help` lists them")
     return arguments
 
 
 def main() -> None:
     gc.set_threshold(20_000, 50, 50)  # torch's modules are half a million objects that never become garbage
     go_to_root()
-    arguments = _parsed()
     # find snakemake, dvc and the `rtm` of rules beside this Python, even if its environment is not activated
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     try:
+        arguments = _parsed()
         arguments.call(arguments)
     except UserError as error:
         fail(error)
     except ModuleNotFoundError as error:
-        if not error.name or error.name.split(".")[0] not in EXTRAS:
+        package = str(error.name).split(".")[0]
+        if package not in EXTRAS:
             raise
-        fail(f"{error.name} is not installed; {install(EXTRAS[error.name.split('.')[0]])}.")
+        fail(f"{error.name} is not installed; {generate.install(EXTRAS[package])}.")
     except RuntimeError as error:
         if TORCH_FILES not in str(error):
             raise

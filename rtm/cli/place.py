@@ -27,7 +27,9 @@ def given_target(text: str) -> str:
     if CALLED_FROM not in os.environ:
         return text
     nearer = given_path(text)
-    return str(nearer) if text.startswith((".", "/")) or (nearer.exists() and not Path(text).exists()) else text
+    is_path = text.startswith((".", "/"))
+    is_only_there = nearer.exists() and not Path(text).exists()
+    return str(nearer) if is_path or is_only_there else text
 
 
 def given_images(text: str) -> str:

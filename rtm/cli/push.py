@@ -1,57 +1,65 @@
-"""`rtm push-checkpoint`: send a checkpoint and its model card to the Hugging Face Hub."""
+"""`rtm generate --push`: send a checkpoint and its model card to the Hugging Face Hub."""
 
 import argparse
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from rtm.checkpoints.addresses import HUB, NEEDS_HUB
 from rtm.checkpoints.card import model_card
-from rtm.cli.generate import of_experiment
-from rtm.cli.place import given_path, given_target
 from rtm.core.errors import UserError, printable, reason_of
-from rtm.core.files import checkpoint_metadata, digest, read_json, reading, write_text
-from rtm.lineage.format import read_receipt
+from rtm.core.files import digest, write_text
+from rtm.core.readers import checkpoint_metadata, read_json, reading
+from rtm.lineage.receipts import JSON, read_receipt
+from rtm.stages.base import Job
+from rtm.stages.evaluate import Evaluate
 
 
-def push_checkpoint(arguments: argparse.Namespace) -> None:
-    """Publish a checkpoint on the Hugging Face Hub, with a model card made from its receipt and metrics."""
-    repo = arguments.repository
+def push(arguments: argparse.Namespace, job: Job | None) -> None:
+    """Publish a training's weights, or a file, on the Hugging Face Hub, with a card of its receipt and metrics."""
+    repo = arguments.push or "owner/name"
     if not HUB.fullmatch(f"hf://{repo}/file"):
         raise UserError(f"{printable(repo)} is no repository of the Hub; write owner/name.")
-    path, made, measured = _found(arguments)
+    path = job.first if job else Path(arguments.checkpoint)
     address = f"hf://{repo}/{path.name}"
+    made = _made(job) if job else None
     with reading(path, "train it again, or get it again"):
-        card = model_card(checkpoint_metadata(path), address, digest(path), made, measured)
-    if arguments.out:
-        _written(Path(arguments.out), path, card)
-        print(arguments.out)
+        card = model_card(checkpoint_metadata(path), address, digest(path), made, _metrics(job) if job else [])
+    if arguments.card:
+        _write(arguments.card, path, card)
+        print(arguments.card)
         return
     with tempfile.TemporaryDirectory() as folder:
-        _written(Path(folder), path, card)
+        _write(Path(folder), path, card)
         _upload(repo, Path(folder), path.name, arguments.private)
     print(address)
 
 
-def _found(arguments: argparse.Namespace) -> tuple[Path, dict[str, Any] | None, list[dict[str, Any]]]:
-    """The file, the facts about its training, and the metrics of exactly this file."""
-    if Path(arguments.checkpoint).is_file():
-        return Path(arguments.checkpoint), None, []
-    context, experiment, seed = of_experiment(arguments.checkpoint, arguments.scale)
-    layout, name = context.layout, experiment.name
-    path, receipt = layout.checkpoint(name, seed), layout.receipt("train", f"{name}/seed{seed}")
-    recorded = read_receipt(receipt) if receipt.exists() else None
-    if recorded and recorded["outputs"].get(str(path), {}).get("md5") != digest(path, "md5"):
-        raise UserError(f"{path} is not the file of its receipt; bring it back with `dvc checkout {path}`.")
-    files = [layout.metrics(name, protocol, seed) for protocol in experiment.recipe.evaluation.protocols]
-    measured = [read_json(file, dict[str, Any]) for file in files if file.exists()]
-    sha256 = digest(path)
-    of_this = [each for each in measured if each.get("provenance", {}).get("checkpoint_sha256") == sha256]
-    return path, recorded and recorded["made"], of_this
+def _made(job: Job) -> JSON | None:
+    """The facts about a training, from its receipt."""
+    if not job.receipt.exists():
+        return None
+    receipt = read_receipt(job.receipt)
+    recorded = receipt["outputs"].get(str(job.first), {})
+    if recorded.get("md5") != digest(job.first, "md5"):
+        raise UserError(f"{job.first} is not the file of its receipt; bring it back with `dvc checkout {job.first}`.")
+    made: JSON = receipt["made"]
+    return made
 
 
-def _written(folder: Path, checkpoint: Path, card: str) -> None:
+def _metrics(job: Job) -> list[JSON]:
+    """The metrics of exactly this file."""
+    sha256 = digest(job.first)
+    metrics = []
+    for protocol in job.experiment.recipe.evaluation.protocols:
+        file = Evaluate().path(job.config, "metrics", protocol=protocol, **job.names)
+        content = read_json(file, JSON) if file.exists() else {}
+        if content.get("provenance", {}).get("checkpoint_sha256") == sha256:
+            metrics.append(content)
+    return metrics
+
+
+def _write(folder: Path, checkpoint: Path, card: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(checkpoint, folder / checkpoint.name)
     write_text(folder / "README.md", card)
@@ -70,11 +78,3 @@ def _upload(repo: str, folder: Path, name: str, private: bool) -> None:
             f"The Hub refused it or was not reached ({reason_of(error)}); look at the network, log in with "
             "`hf auth login`, and run this again."
         ) from None
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    text = "an experiment (demo/digits_rtm, demo/digits_rtm/seed1) or a file"
-    parser.add_argument("checkpoint", type=given_target, help=text)
-    parser.add_argument("repository", help="owner/name on the Hub; it is created if it is not there")
-    parser.add_argument("--private", action="store_true", help="create it as a private repository")
-    parser.add_argument("--out", type=given_path, metavar="FOLDER", help="only write the file and its card there")

@@ -1,82 +1,122 @@
-"""The verbs that show results and states: tables, figures, page, PDF, trainings, this machine."""
+"""The verbs that show: an experiment's values, the states of trainings, this machine."""
 
-import json
+import shutil
+import time
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Sequence
 
-from rtm.cli.context import Arguments, Context
-from rtm.config import schema
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
 
+from rtm.cli.making import experiment_of
+from rtm.config import load
+from rtm.config.show import resolved
+from rtm.pipeline.amounts import duration, short, space
+from rtm.pipeline.states import Run, states
+from rtm.pipeline.status import RunStatus, statuses
+from rtm.training.folder import only_one
 
-def table(arguments: Arguments) -> None:
-    """Render a table as LaTeX, CSV and Markdown, and print it."""
-    from rtm.reports.tables import render_table
-    from rtm.reports.terminal import print_table
-
-    context, name = Context(arguments), arguments.name
-    context.config.pick("tables", name)
-    if arguments.available:
-        sheet = render_table(context.config, context.layout, name, available=True)
-    else:
-        with context.recorded("table", name):
-            sheet = render_table(context.config, context.layout, name)
-    print_table(context.config, context.layout, sheet)
-
-
-def figure(arguments: Arguments) -> None:
-    """Draw a figure as PDF and PNG."""
-    from rtm.reports.figures import render_figure
-
-    context, name = Context(arguments), arguments.name
-    context.config.pick("figures", name)
-    with context.recorded("figure", name):
-        render_figure(context.config, context.layout, name)
+STYLES = {"running": "bold", "failed": "red", "changed": "red", "done": "green", "waiting": ""}
+INTERVAL = 5  # seconds between two pictures of --watch
+KINDS = """\
+States in runs/ (--runs):
+being trained     a process holds its lock
+unfinished        the next `rtm train` or snakemake resumes it
+finished          its weights are recorded; nothing needs it
+not recorded      it has ended, but its weights are missing or not recorded; they will be written from it again
+orphaned          no training of params/ has these values any more; delete it"""
 
 
-def report(arguments: Arguments) -> None:
-    """Write one page for a browser with all results so far."""
-    from rtm.page.html import write_page
-    from rtm.reports.status import statuses
-
-    context = Context(arguments)
-    runs = statuses(context.config)
-    with context.recorded("report", "index"):
-        print(write_page(context.config, context.layout, runs))
-
-
-def pdf(arguments: Arguments) -> None:
-    """Put all existing tables and figures into one PDF."""
-    from rtm.reports.pdf import compile_pdf, write_report
-
-    context = Context(arguments)
-    print(compile_pdf(write_report(context.config, context.layout)))
+def show(arguments: Namespace) -> None:
+    """Print an experiment with every value, and where each value comes from."""
+    config, name = experiment_of(arguments.scale, arguments.experiment)
+    rows = resolved(config, name)
+    longest_key = max(len(key) for key, _, _ in rows)
+    longest_value = min(30, max(len(value) for _, value, _ in rows))
+    for key, value, origin in rows:
+        print(f"{key:<{longest_key}}  {value:<{longest_value}}  {origin}")
 
 
-def status(arguments: Arguments) -> None:
+def add_show(parser: ArgumentParser) -> None:
+    parser.add_argument("experiment", help="the name of an experiment in params/, or of a variant")
+
+
+def status(arguments: Namespace) -> None:
     """Show every training: state, step, speed, time left, GPU-hours, job and loss."""
-    from rtm.cli.status import show
-
-    show(arguments.scale, arguments.watch)
-
-
-def doctor(arguments: Arguments) -> None:
-    """Show what works on this machine and how to get the rest; --gpu tests the GPUs and a training on them."""
-    from rtm.cli.doctor import examine, show
-
-    config = Context(arguments).config
-    if arguments.gpu is None:
-        show(examine(config))
-    else:
-        from rtm.cli.gpu import examine as try_gpus
-
-        show(try_gpus(config, arguments.gpu))
+    if arguments.runs or arguments.clean:
+        _show_states(arguments.clean)
+        return
+    console = Console()
+    if not arguments.watch:
+        console.print(_table(statuses(load(arguments.scale))))
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        while True:  # running trainings come first, because a small screen cuts off the end of the table
+            runs = statuses(load(arguments.scale))
+            runs.sort(key=lambda run: (list(STYLES).index(run.state), -run.step))
+            live.update(_table(runs), refresh=True)
+            time.sleep(INTERVAL)
 
 
-def plan(arguments: Arguments) -> None:
-    """Predict what trainings cost on a GPU (memory, and hours by part), beside the hours that they ask for."""
-    from rtm.cli.plan import show
+def add_status(parser: ArgumentParser) -> None:
+    parser.epilog = KINDS
+    parser.add_argument("--watch", action="store_true", help="refresh every few seconds")
+    parser.add_argument("--runs", action="store_true", help="list the states of trainings in runs/ of all scales")
+    parser.add_argument("--clean", action="store_true", help="remove the states that nothing needs")
 
-    show(Context(arguments).config, arguments.name, arguments.gpu, arguments.gpus)
+
+def _show_states(clean: bool) -> None:
+    """List the states of trainings, or remove those that nothing needs."""
+    runs = sorted(states(), key=lambda run: (run.kind, run.folder))
+    finished = [run for run in runs if run.kind == "finished"]
+    if clean:
+        for run in finished:
+            with only_one(run.folder):
+                shutil.rmtree(run.folder)
+            print(f"removed {_line(run)}")
+        print(f"{len(finished)} states removed, {_size(finished)} are free now")
+        return
+    for run in runs:
+        print(_line(run))
+    removed = f"`rtm status --clean` removes {len(finished)} finished ones, {_size(finished)}"
+    print(f"{len(runs)} states, {_size(runs)}; {removed}")
 
 
-def print_schema(arguments: Arguments) -> None:
-    """Print the JSON schema of params/, for editors; a copy is in params/schema.json."""
-    print(json.dumps(schema(), indent=2))
+def _size(runs: Sequence[Run]) -> str:
+    return space(sum(run.size for run in runs))
+
+
+def _line(run: Run) -> str:
+    seed = "" if run.seed is None else f"seed {run.seed}"
+    step = f"step {short(run.step)}"
+    return f"{run.kind:<14} {run.folder!s:<56} {seed:<8} {step:<11} {duration(run.age):>6} {space(run.size):>8}"
+
+
+def _table(runs: Sequence[RunStatus]) -> Table:
+    counts: Counter[str] = Counter(run.state for run in runs)
+    parts = [f"{counts[state]} {state}" for state in STYLES if counts[state]]
+    hours = f"{sum(run.gpu_hours for run in runs):,.1f} GPU-hours"
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title_justify="left", title_style="")
+    table.title = ", ".join([*parts, hours])
+    table.add_column("Training", overflow="fold")
+    table.add_column("State")
+    for title in ("Step", "Steps/s", "Left", "GPU-h", "Job", "Loss"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for run in runs:
+        state = f"{run.state} ({run.reason})" if run.reason and run.state == "waiting" else run.state
+        table.add_row(f"{run.experiment}/{run.seed}", state, *_numbers(run), style=STYLES[run.state])
+    return table
+
+
+def _numbers(run: RunStatus) -> list[str]:
+    loss = run.losses.get("loss")
+    return [
+        f"{short(run.step)} {100 * run.step / run.total:3.0f}%" if run.step else "",
+        f"{run.speed:.3g}" if run.speed else "",
+        duration(run.remaining) if run.remaining else "",
+        f"{run.gpu_hours:.1f}" if run.gpu_hours else "",
+        run.job or "",
+        f"{loss:.4g}" if loss is not None else "",
+    ]

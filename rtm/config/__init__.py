@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rtm.config.loading import Config, load, schema
-    from rtm.config.parameters import Experiment
+    from rtm.config.loading import load, schema
+    from rtm.config.parameters import Config, Experiment
 
 __all__ = ["Config", "Experiment", "load", "schema"]
 

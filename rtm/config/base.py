@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def _each_once(values: tuple[T, ...]) -> tuple[T, ...]:
-    twice = dict.fromkeys(str(value) for value in values if values.count(value) > 1)
+    twice = dict.fromkeys([str(value) for value in values if values.count(value) > 1])
     if twice:
         raise ValueError(f"{', '.join(twice)} is listed more than once; keep one")
     return values

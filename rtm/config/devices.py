@@ -28,7 +28,6 @@ class Device(Strict):
     bandwidth_tb: Positive  # TB/s of its memory
     link_gb: Positive  # GB/s to the other GPUs of a node, one way
     network_gb: Positive  # GB/s to GPUs of other nodes
-    copy_gb: Positive  # GB/s from and to the CPU
     compute_reach: Share = 0.6  # share of `tflops` that large products reach
     memory_reach: Share = 0.8  # share of `bandwidth_tb` that kernels reach
     kernel_us: Positive = 2.0  # time of the shortest kernel

@@ -44,11 +44,19 @@ class Source(Strict):
     @property
     def name(self) -> str:
         """The name of the file in downloads/."""
-        return self.file or self.origin.split("?")[0].rsplit("/", 1)[-1]
+        address = self.origin.split("?")[0]
+        return self.file or address.rsplit("/", 1)[-1]
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """The published checksums by algorithm."""
+        published = {"md5": self.md5, "sha256": self.sha256}
+        return {algorithm: known for algorithm, known in published.items() if known}
 
     @model_validator(mode="after")
     def _one_place(self) -> "Source":
-        if sum(place is not None for place in (self.url, self.npm, self.pip, self.page)) != 1:
+        places = [place for place in (self.url, self.npm, self.pip, self.page) if place is not None]
+        if len(places) != 1:
             raise ValueError("give exactly one of url, npm, pip and page")
         if self.page and not self.file:
             raise ValueError("page needs file, the name of the file that a person downloads there")
@@ -181,7 +189,7 @@ class Own(Options):
 
 
 class OwnMapper(Own):
-    kind: Annotated[str, AfterValidator(_own)]
+    kind: Annotated[str, AfterValidator(_own), Field(json_schema_extra={"pattern": PATTERN})]
 
 
 def _kind(mapper: object) -> str | None:
@@ -227,14 +235,20 @@ class DecoderConfig(Strict):
         return self
 
 
-def _decoder(given: object) -> str:
-    return OWN if isinstance(given, Own) or (isinstance(given, dict) and "kind" in given) else "(blocks)"
+def _decoder(decoder: object) -> str:
+    own = isinstance(decoder, Own) or (isinstance(decoder, dict) and "kind" in decoder)
+    return OWN if own else "(blocks)"
 
 
 AnyDecoder = Annotated[
     Annotated[DecoderConfig, Tag("(blocks)")] | Annotated[Own, Tag(OWN)],
     Discriminator(_decoder),
 ]
+
+
+def _form(value: object) -> str:
+    """Choose one of two forms by the type, so that an error message names only this form."""
+    return "mapping" if isinstance(value, dict | Strict) else "value"
 
 
 class Watching(Strict):
@@ -297,11 +311,11 @@ class Imle(Strict):
     pool: Positive  # m / n
     refresh: Count  # a pair is kept this many epochs (if adaptive: at most)
     stagger: bool = False  # renew 1/refresh of the pairs in each epoch, from 1/refresh of the pool
-    epsilon: NonNegative  # rejection radius / median distance between nearest images (`rtm pilot`); 0 is plain IMLE
+    epsilon: NonNegative  # rejection radius / median distance of nearest images (`rtm train --pilot`); 0: plain IMLE
     perturb: NonNegative = 0.001
     perceptual: Annotated[
-        Annotated[Literal["lpips", "digit_classifier"], Tag("(name)")] | Annotated[Own, Tag(OWN)],
-        Discriminator(lambda given: OWN if isinstance(given, dict | Own) else "(name)"),
+        Annotated[Literal["lpips", "digit_classifier"], Tag("value")] | Annotated[Own, Tag("mapping")],
+        Discriminator(_form),
     ] = "lpips"
     mse: NonNegative = 0.1  # weight of the pixel term beside the perceptual one
     projection: Count | None = 800  # dimensions of the projected matching features; null projects nothing
@@ -374,11 +388,17 @@ class Resources(Strict):
         parts of several."""
         if gpus >= self.gpus:
             return self
-        used = max(each for each in range(1, gpus + 1) if self.gpus % each == 0)
+        divisors = [number for number in range(1, gpus + 1) if self.gpus % number == 0]
+        used = divisors[-1]
         times = self.gpus // used
-        shares = {"cpus": max(1, self.cpus // times), "mem_gb": max(2, self.mem_gb // times)}
-        processes = self.processes and self.processes // times
-        return self.model_copy(update={**shares, "gpus": used, "processes": processes, "hours": times * self.hours})
+        changes = {
+            "gpus": used,
+            "cpus": max(1, self.cpus // times),
+            "mem_gb": max(2, self.mem_gb // times),
+            "processes": self.processes and self.processes // times,
+            "hours": times * self.hours,
+        }
+        return self.model_copy(update=changes)
 
 
 class Recipe(Strict):
@@ -396,7 +416,8 @@ class Recipe(Strict):
 
     @model_validator(mode="after")
     def _one_method(self) -> "Recipe":
-        if sum(method is not None for method in (self.imle, self.stylegan2, self.method)) != 1:
+        methods = [method for method in (self.imle, self.stylegan2, self.method) if method is not None]
+        if len(methods) != 1:
             raise ValueError("give exactly one of imle, stylegan2 and method")
         if (self.stylegan2 is None) != (self.decoder is not None):
             raise ValueError("every method except stylegan2 needs a decoder, and stylegan2 takes none")
@@ -414,11 +435,6 @@ class Halting(Strict):
         return f"halt_{self.tolerance:g}_{self.max}".replace(".", "_")
 
 
-def _is_halting(sweep: object) -> str:
-    """Choose the form by its type, so that an error message names only this form."""
-    return "halting" if isinstance(sweep, dict | Halting) else "H"
-
-
 class Entry(Strict):
     """One line of params/experiments.yaml: a recipe with a mapper."""
 
@@ -427,9 +443,7 @@ class Entry(Strict):
     dataset: Name | None = None  # needed if the recipe does not name one
     seeds: Annotated[tuple[Whole, ...], Field(min_length=1), Once] = (0,)
     sweep: Annotated[  # further depths at inference: H (Table 4), or halting beside its shuffled control
-        tuple[
-            Annotated[Annotated[Size, Tag("H")] | Annotated[Halting, Tag("halting")], Discriminator(_is_halting)], ...
-        ],
+        tuple[Annotated[Annotated[Size, Tag("value")] | Annotated[Halting, Tag("mapping")], Discriminator(_form)], ...],
         Once,
     ] = ()
 

@@ -1,7 +1,12 @@
-"""The whole of `params/` as one typed object, and an experiment with everything that it names."""
+"""The whole of `params/` as one typed object, an experiment with everything that it names, and both at a scale."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
 
 from rtm.config.architecture import Architecture
 from rtm.config.base import Folder, Name, Strict
@@ -17,7 +22,14 @@ from rtm.config.experiments import (
     Recipe,
     Recursive,
 )
-from rtm.config.reports import Figure, Foreign, Published, Table
+from rtm.config.reports import Figure, Published, Table
+from rtm.core.errors import UserError, printable
+
+FEW = 8  # a message lists at most this many names completely
+Kind = Literal["experiments", "tables", "figures"]
+Section = Literal["experiments", "demo", "desk"]
+T = TypeVar("T")
+ScaleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)?$")]  # of a trial: try/<name>
 
 
 class Scale(Strict):
@@ -26,7 +38,7 @@ class Scale(Strict):
     root: Folder  # folder of runs, checkpoints, results, reports; "" is the repository
     shared: Folder  # folder of data, weights and reference features
     networks: Folder | None = None  # folder of weights, if it is not the shared one
-    experiments: Literal["experiments", "demo", "desk"]  # the section that lists its experiments
+    experiments: Section  # the section that lists its experiments
     tables: tuple[Name, ...]
     figures: tuple[Name, ...]
     in_git: bool = False  # git keeps its results and receipts, not DVC; checkpoints and images always go to DVC
@@ -38,7 +50,7 @@ class Scale(Strict):
 class Params(Strict):
     """The whole of `params/`, one field for each section."""
 
-    scales: dict[Name, Scale]
+    scales: dict[ScaleName, Scale]
     datasets: dict[Name, Dataset]
     mappers: dict[Name, Mapper]
     decoders: dict[Name, AnyDecoder]
@@ -51,8 +63,12 @@ class Params(Strict):
     tables: dict[Name, Table]
     figures: dict[Name, Figure]
     published: dict[Name, Published]
-    foreign: dict[Name, Foreign]
     devices: dict[Name, Device] = {}
+
+    def entries(self, section: Section) -> dict[str, Entry]:
+        """The experiments in a section."""
+        sections = {"experiments": self.experiments, "demo": self.demo, "desk": self.desk}
+        return sections[section]
 
 
 @dataclass(frozen=True)
@@ -93,18 +109,21 @@ class Experiment:
     @property
     def depths(self) -> dict[str, "Depth"]:
         """The depth of a recursive mapper in each variant."""
-        depths = {"native": Depth(self.mapper.H if isinstance(self.mapper, Recursive) else None)}
-        for each in self.sweep:
-            if isinstance(each, Halting):
-                depths |= {each.variant: Depth(halting=each), f"{each.variant}_shuffled": Depth(None, each, True)}
+        native = self.mapper.H if isinstance(self.mapper, Recursive) else None
+        depths = {"native": Depth(native)}
+        for depth in self.sweep:
+            if isinstance(depth, Halting):
+                depths[depth.variant] = Depth(halting=depth)
+                depths[f"{depth.variant}_shuffled"] = Depth(halting=depth, shuffled=True)
             else:
-                depths[f"H{each}"] = Depth(each)
+                depths[f"H{depth}"] = Depth(depth)
         return depths
 
     @property
     def architecture(self) -> Architecture:
         """The architecture of its generator."""
-        gan, dataset = self.recipe.stylegan2, self.dataset
+        gan = self.recipe.stylegan2
+        dataset = self.dataset
         return Architecture(
             dim=self.recipe.dim,
             resolution=dataset.resolution,
@@ -118,9 +137,107 @@ class Experiment:
     @property
     def outside(self) -> tuple[str, ...]:
         """The names of its classes that are defined outside of rtm/."""
-        imle, own = self.recipe.imle, (self.mapper, self.decoder, self.recipe.method, self.dataset)
-        kinds = (getattr(part, "kind", None) for part in (*own, imle and imle.perceptual))
+        imle = self.recipe.imle
+        parts = (self.mapper, self.decoder, self.recipe.method, self.dataset, imle and imle.perceptual)
+        kinds = [getattr(part, "kind", None) for part in parts]
         return tuple(kind for kind in kinds if is_own(kind))
 
     def steps(self) -> int:
         return self.recipe.training.total_steps(self.dataset.count)
+
+
+@dataclass(frozen=True, eq=False)
+class Config:
+    scale_name: str
+    scale: Scale
+    params: Params
+    experiments: dict[str, Experiment]
+    planned: dict[str, Experiment]  # only for `rtm plan`; no job trains them
+    place: Path = Path()  # all folders of the scale lie below it
+
+    @property
+    def root(self) -> Path:
+        """The folder of runs, checkpoints, results, reports and receipts."""
+        return self.place / self.scale.root
+
+    @property
+    def shared(self) -> Path:
+        """The folder of datasets, downloads and features of references."""
+        return self.place / self.scale.shared
+
+    @property
+    def networks(self) -> Path:
+        """The folder of the weights of frozen networks."""
+        if self.scale.networks is None:
+            return self.shared
+        return self.place / self.scale.networks
+
+    @property
+    def kept_features(self) -> Path:
+        """The folder of features of any images, found by the content of the images."""
+        return self.shared / "features/kept"
+
+    def at(self, folder: Path) -> "Config":
+        """The same configuration with all its folders below another one, for tests."""
+        return replace(self, place=folder)
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        return {name: self.params.tables[name] for name in self.scale.tables}
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        return {name: self.params.figures[name] for name in self.scale.figures}
+
+    def protocols(self, experiment: Experiment) -> dict[str, Protocol]:
+        """The protocols that measure an experiment."""
+        return {name: self.params.protocols[name] for name in experiment.recipe.evaluation.protocols}
+
+    def fetching(self, name: str) -> str:
+        """The command that fetches a dataset or a network for this scale."""
+        return f"rtm fetch {name}{self.option}"
+
+    @property
+    def option(self) -> str:
+        """The option of a command for this scale."""
+        return "" if self.scale_name == "paper" else f" --scale {self.scale_name}"
+
+    def experiment(self, name: str) -> Experiment:
+        experiment: Experiment = self.pick("experiments", name)
+        return experiment
+
+    def pick(self, kind: Kind, name: str) -> Any:
+        """An entry of this scale by name. If only another scale has it, the error names that scale."""
+        options: dict[Kind, Mapping[str, Any]] = {
+            "experiments": self.experiments,
+            "tables": self.tables,
+            "figures": self.figures,
+        }
+        if name not in options[kind]:
+            scales = self.params.scales.items()
+            choices = [f"`--scale {other}`" for other, scale in scales if name in self._names(kind, scale)]
+            if choices:
+                raise UserError(f"{name} is not at scale {self.scale_name}; add {' or '.join(choices)}.")
+        return pick(options[kind], name, f"{kind.removesuffix('s')} at scale {self.scale_name}")
+
+    def _names(self, kind: Kind, scale: Scale) -> Iterable[str]:
+        if kind == "experiments":
+            return self.params.entries(scale.experiments)
+        return scale.tables if kind == "tables" else scale.figures
+
+
+def pick(options: Mapping[str, T], name: str, kind: str) -> T:
+    """The named option. For an unknown name, the error lists similar names or all names."""
+    if name not in options:
+        instead = _instead(list(options), name)
+        raise UserError(f"There is no {kind} named {printable(repr(name))}{instead}")
+    return options[name]
+
+
+def _instead(known: list[str], name: str) -> str:
+    similar = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    if len(known) > FEW and similar:
+        *others, last = similar
+        choice = f"{', '.join(others)} or {last}" if others else last
+        return f". Did you mean {choice}?"
+    return f"; choose one of {', '.join(known)}." if known else "; none is defined."

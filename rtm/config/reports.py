@@ -1,40 +1,25 @@
 """Tables, figures and published numbers: the models behind params/{tables,figures,published}.yaml."""
 
+import itertools
 from collections import Counter
 from functools import cached_property
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, computed_field, model_validator
+from pydantic import AfterValidator, Field, computed_field, model_validator
 
-from rtm.config.base import SHA256, Key, Name, Once, Positive, Size, Strict, Whole
+from rtm.config.base import Key, Name, Positive, Size, Strict, Whole
+from rtm.config.catalogue import METRICS, Better, is_cost, known_metric, measured_metrics
 
-Metric = Literal[
-    "fid",
-    "fid_floor",
-    "kid",
-    "is",
-    "precision",
-    "recall",
-    "density",
-    "coverage",
-    "sure",  # with the digit classifier
-    "steps",  # these nine of recursive mappers
-    "hardness",
-    "z_change",
-    "z_tail",
-    "w_change",
-    "flips",
-    "feature_change",
-    "rounding",
-    "rounding_tail",
-    "time_ms",  # these two from latency.json, the others from a protocol
-    "mapper_parameters",
-]
-COST_METRICS: frozenset[str] = frozenset({"time_ms", "mapper_parameters"})
-Better = Literal["higher", "lower"]
+
+def _known(schema: dict[str, Any]) -> None:
+    """Let editors offer the names of the metrics."""
+    schema["enum"] = [metric.name for metric in measured_metrics()]
+
+
+Metric = Annotated[str, AfterValidator(known_metric), Field(json_schema_extra=_known)]
 Digits = Annotated[int, Field(ge=0, le=12)]
 Value = Annotated[float, Field(ge=0, le=1e12)]
-SHARES: tuple[Metric, ...] = ("precision", "recall", "coverage", "sure")  # numbers from 0 to 1
 
 
 class Published(Strict):
@@ -48,28 +33,18 @@ class Published(Strict):
 
     @model_validator(mode="after")
     def _possible(self) -> "Published":
-        if wrong := [name for name in SHARES if self.values.get(name, 0) > 1]:
+        shares = {name: value for name, value in self.values.items() if METRICS[name].share}
+        wrong = [name for name, value in shares.items() if value > 1]
+        if wrong:
             raise ValueError(f"{', '.join(wrong)} must lie between 0 and 1")
         return self
-
-
-class Foreign(Strict):
-    """Images that others generated, measured here under our protocols."""
-
-    source: str  # whose images they are, and where they come from
-    samples: str  # a folder of images, or an .npy or .npz file, from the repository's root
-    sha256: SHA256  # of the file; for a folder, the value that `rtm evaluate` prints
-    dataset: Name  # they are compared with its training set
-    protocols: Annotated[tuple[Name, ...], Field(min_length=1), Once]
-    cite: Key | None = None
-    reference: str | None = None
 
 
 class CellPart(Strict):
     """The source of a cell's value. Table, group, row and column each give a part. Names may contain {key}."""
 
     experiment: str | None = None  # measured here
-    foreign: str | None = None  # measured here on images of params/foreign.yaml
+    measured: Annotated[str, Field(pattern=r"\.json$")] | None = None  # a file of `rtm evaluate A B --json FILE`
     published: str | None = None  # a constant of params/published.yaml
     paper: str | None = None  # the paper's number for a measured cell: only for comparison, never shown as ours
     metric: Metric | None = None
@@ -101,7 +76,8 @@ class Column(CellPart):
     @property
     def id(self) -> str:
         """A name without spaces: the metric, or the method if columns are methods."""
-        return self.metric or (self.experiment or self.foreign or self.published or "").replace("{key}", "").strip("_")
+        source = self.experiment or _stem(self.measured) or self.published or ""
+        return self.metric or source.replace("{key}", "").strip("_")
 
 
 class Row(CellPart):
@@ -118,7 +94,7 @@ class Group(CellPart):
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
 
     def id(self, row: Row) -> str:
-        named = row.published or row.foreign or row.experiment or self.experiment
+        named = row.published or _stem(row.measured) or row.experiment or self.experiment
         parts = (named, row.key or self.key, row.metric, row.variant)
         return "_".join(part for part in parts if part) or row.title
 
@@ -148,26 +124,31 @@ class Table(CellPart):
         """The experiments that the table reads, in the order of its rows."""
         return list(dict.fromkeys(cell.experiment for cell in self.cells if cell.experiment))
 
-    def foreign_parts(self) -> list[tuple[str, str]]:
-        """The foreign images in this table, each with its protocol."""
-        return list(dict.fromkeys((cell.foreign, str(cell.protocol)) for cell in self.cells if cell.foreign))
+    def measured_files(self) -> list[Path]:
+        """The files of `rtm evaluate` that the table shows."""
+        return list(dict.fromkeys(Path(cell.measured) for cell in self.cells if cell.measured))
 
     def constants(self) -> list[str]:
         """The published entries that the table shows or compares with."""
-        return list(dict.fromkeys(name for cell in self.cells for name in (cell.published, cell.paper) if name))
+        names = [name for cell in self.cells for name in (cell.published, cell.paper)]
+        return [name for name in dict.fromkeys(names) if name]
 
     @model_validator(mode="after")
     def _complete(self) -> "Table":
         names: Counter[tuple[str, str]] = Counter((cell.row, cell.column) for cell in self.cells)
-        titles = [(row.title, column.title) for group in self.groups for row in group.rows for column in self.columns]
+        rows = [row.title for group in self.groups for row in group.rows]
+        titles = list(itertools.product(rows, [column.title for column in self.columns]))
         for cell, (row, column) in zip(self.cells, titles, strict=True):
             place = f"row {row!r}, column {column!r}"
             if cell.metric is None:
                 raise ValueError(f"{place}: give a metric")
-            if [cell.experiment, cell.foreign, cell.published].count(None) != 2:
-                raise ValueError(f"{place}: give exactly one of experiment, foreign and published")
+            if [cell.experiment, cell.measured, cell.published].count(None) != 2:
+                raise ValueError(f"{place}: give exactly one of experiment, measured and published")
             if not cell.published and cell.section is None:
                 raise ValueError(f"{place}: give a protocol")
+            direction = METRICS[cell.metric].better
+            if cell.better and direction and cell.better != direction:
+                raise ValueError(f"{place}: of {cell.metric}, {direction} is better, not {cell.better}")
             if names[cell.row, cell.column] > 1:
                 raise ValueError(f"{place}: another cell has the same name {cell.row}/{cell.column}; set a key")
         if any(group.label for group in self.groups) != (len(self.head) == 2):
@@ -176,7 +157,7 @@ class Table(CellPart):
 
     @model_validator(mode="after")
     def _one_protocol(self) -> "Table":
-        used = {cell.protocol for cell in self.cells if not cell.published and cell.metric not in COST_METRICS}
+        used = {cell.protocol for cell in self.cells if not cell.published and not is_cost(cell.metric)}
         if len(used) > 1 and not self.mixed_protocols:
             raise ValueError(
                 f"numbers of different protocols ({', '.join(sorted(map(str, used)))}) cannot be compared; "
@@ -185,20 +166,26 @@ class Table(CellPart):
         return self
 
 
+def _stem(file: str | None) -> str:
+    return Path(file).stem if file else ""
+
+
 def _merged(table: Table, group: Group, row: Row, column: Column) -> CellSpec:
     """Merge the four parts of a cell: the column overrides the row, the row its group, the group the table."""
     key = row.key or group.key or ""
     part: dict[str, str] = {}
     for source in (table, group, row, column):
-        given = {field: getattr(source, field) for field in CellPart.model_fields}
-        part |= {field: value.replace("{key}", key) for field, value in given.items() if value is not None}
+        for field in CellPart.model_fields:
+            value = getattr(source, field)
+            if value is not None:
+                part[field] = value.replace("{key}", key)
     better = (column.better or row.better or table.better) if column.mark else None
     section = _section(CellPart.model_validate(part))
-    return CellSpec(row=group.id(row), column=column.id, section=section, better=better, **part)  # type: ignore[arg-type]
+    return CellSpec(row=group.id(row), column=column.id, section=section, better=better, **part)
 
 
 def _section(part: CellPart) -> str | None:
-    kind = "latency" if part.metric in COST_METRICS else part.protocol
+    kind = "latency" if is_cost(part.metric) else part.protocol
     native = part.variant in (None, "native") or part.metric == "mapper_parameters"
     return kind if native or kind is None else f"{kind}_{part.variant}"
 

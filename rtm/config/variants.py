@@ -15,7 +15,6 @@ from rtm.core.errors import UserError, printable
 
 JOINT = "+"
 LONGEST = 200  # characters of a name, because files have this name
-PARTS = {"mapper": "mappers", "decoder": "decoders"}  # the experiment or its recipe names an entry of these sections
 RECIPE = [name for name in Recipe.model_fields if name not in ("dataset", "decoder")]
 ENTRY = [name for name in Entry.model_fields if name != "seeds"]
 
@@ -28,15 +27,16 @@ class Variant:
     @classmethod
     def of(cls, name: str, more: Iterable[str] = ()) -> "Variant":
         """The variant with this name. `name` may also be an experiment; `more` has further changes `key=value`."""
-        experiment, *named = name.split(JOINT)
-        changes = dict(_change(word) for word in (*named, *more))
+        experiment, *words = name.split(JOINT)
+        changes = dict([_change(word) for word in (*words, *more)])
         if not changes:
             raise UserError(f"{printable(name)} changes nothing; write {experiment}{JOINT}mapper.H=4, for example.")
         return cls(experiment, tuple(sorted(changes.items())))
 
     @property
     def name(self) -> str:
-        name = JOINT.join([self.experiment, *(f"{key}={_text(value)}" for key, value in self.changes)])
+        words = [f"{key}={_text(value)}" for key, value in self.changes]
+        name = JOINT.join([self.experiment, *words])
         if len(name) > LONGEST or "/" in name or not name.isprintable():
             raise UserError(f"{printable(name)} cannot name a file; write these values into params/ instead.")
         return name
@@ -47,18 +47,23 @@ class Variant:
         changed = deepcopy(raw)
         entry = changed[section][self.experiment]
         changed[section] = {self.experiment: entry}
+        recipe = changed["recipes"].get(entry.get("recipe"))
         for key, value in self.changes:
-            first, _, rest = key.partition(".")
-            if not rest and first in ENTRY:
-                entry[first] = value
+            if key in ENTRY:
+                entry[key] = value
                 continue
-            recipe = changed["recipes"].get(entry.get("recipe"))
-            names = {"mapper": entry.get("mapper"), "decoder": (recipe or {}).get("decoder")}
-            target = changed[PARTS[first]].get(names[first]) if first in PARTS else recipe
-            if (first not in PARTS and first not in RECIPE) or not isinstance(target, dict):
-                known = ", ".join([*(f"{part}.*" for part in PARTS), *RECIPE, *ENTRY])
+            part, *below = key.split(".")
+            if part == "mapper":
+                target = changed["mappers"].get(entry.get("mapper"))
+            elif part == "decoder":
+                target = changed["decoders"].get((recipe or {}).get("decoder"))
+            else:
+                target = recipe if part in RECIPE else None
+                below = [part, *below]
+            if not isinstance(target, dict) or not below:
+                known = ", ".join(["mapper.*", "decoder.*", *RECIPE, *ENTRY])
                 raise UserError(f"{self.experiment} has no {key}; choose one of {known}.")
-            _set(target, rest.split(".") if first in PARTS else key.split("."), value, key)
+            _set(target, below, value, key)
         return changed
 
 
@@ -73,14 +78,16 @@ def _change(word: str) -> tuple[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), sort_keys=True)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
 def _set(target: dict[Any, Any], parts: list[str], value: Any, key: str) -> None:
     """Set the value at the place that the key names. Keys inside `blocks` and `widths` are numbers."""
-    *above, last = ((int(part) if part.isdigit() else part) for part in parts)
-    for part in above:
+    keys = [int(part) if part.isdigit() else part for part in parts]
+    for part in keys[:-1]:
         target = target.setdefault(part, {})
         if not isinstance(target, dict):
             raise UserError(f"{key}: {part} is a value, not a group of values; write {part}=...")
-    target[last] = value
+    target[keys[-1]] = value

@@ -34,7 +34,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = NDArray[np.floating] | Tensor
 
-FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # unit roundoffs
+FLOAT32 = 2.0**-24  # unit roundoffs
+FLOAT64 = 2.0**-53
 TILE = {"cpu": 2**23, "cuda": 2**27}  # number of distances in a tile with complete rows
 EDGE = {"cpu": 2**10, "cuda": 2**13}  # rows and columns of other tiles
 _UNDERFLOW = 2.0**-100  # far above the loss of d subnormal products, far below any margin that matters
@@ -72,13 +73,16 @@ def squared_distances(a: Matrix, rows: Tensor, b: Matrix, columns: Tensor) -> Te
     """|a[rows[i]] - b[columns[i]]|^2 in float64 by direct differences, a chunk of pairs at a time."""
     squared = torch.empty(len(rows), dtype=torch.float64, device=rows.device)
     for part in _chunks(len(rows), a.shape[1]):
-        difference = _gathered(a, rows[part]).double().sub_(_gathered(b, columns[part]))
+        difference = _gathered(a, rows[part]).double()
+        difference.sub_(_gathered(b, columns[part]))
         squared[part] = _sum_rows(difference.square_())
     return squared
 
 
 def _gathered(features: Matrix, rows: Tensor) -> Tensor:
-    return features[rows] if isinstance(features, Tensor) else torch.from_numpy(features[rows.numpy()])
+    if isinstance(features, Tensor):
+        return features[rows]
+    return torch.from_numpy(features[rows.numpy()])
 
 
 def _sum_rows(values: Tensor) -> Tensor:
@@ -93,7 +97,8 @@ def _sum_rows(values: Tensor) -> Tensor:
 
 def _chunks(count: int, width: int) -> Iterator[slice]:
     step = max(1, _CHUNK // width)
-    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
 
 
 @dataclass(frozen=True)
@@ -113,9 +118,11 @@ class Points:
     @cached_property
     def identity(self) -> NDArray[np.uint64]:
         """(n, 2): a hash of 128 bits for each row; equal rows of all sets have equal hashes."""
-        rows = (row.astype(self.common, copy=False).tobytes() for row in self.features)
-        digests = b"".join(hashlib.blake2b(row, digest_size=16).digest() for row in rows)
-        return np.frombuffer(digests, np.uint64).reshape(-1, 2)
+        digests = []
+        for row in self.features:
+            content = row.astype(self.common, copy=False).tobytes()
+            digests.append(hashlib.blake2b(content, digest_size=16).digest())
+        return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
 
 
 class Pairs(NamedTuple):
@@ -136,7 +143,9 @@ class Pairs(NamedTuple):
 
 def as_array(features: Matrix, name: str) -> NDArray[np.floating]:
     """The features as a numpy matrix, checked."""
-    array = features.detach().cpu().numpy() if isinstance(features, Tensor) else np.asarray(features)
+    if isinstance(features, Tensor):
+        features = features.detach().cpu().numpy()
+    array = np.asarray(features)
     if array.ndim != 2 or 0 in array.shape:
         raise UserError(f"The {name} features must be a non-empty matrix (images, features), not {array.shape}.")
     if array.dtype not in (np.float32, np.float64):
@@ -154,14 +163,21 @@ def prepare(arrays: list[NDArray[np.floating]], device: torch.device) -> list[Po
     parts = [array[rows] for array in arrays for rows in _chunks(*array.shape)]  # views
     total = sum(part.sum(axis=0, dtype=np.float64) for part in parts)
     centre: Floats = np.asarray(total) / sum(map(len, arrays))
-    largest = max(float(np.square(part - centre).sum(axis=1).max()) for part in parts)
-    scale = 2.0 ** np.ceil(np.log2(largest) / 2 + 0.01) if largest > 0 else 1.0
+    norms = (np.square(part - centre).sum(axis=1) for part in parts)
+    largest = max(float(of_part.max()) for of_part in norms)
+    scale = 1.0
+    if largest > 0:
+        scale = 2.0 ** np.ceil(np.log2(largest) / 2 + 0.01)
     common = np.result_type(*arrays)
     return [_points(array, common, centre, scale, device) for array in arrays]
 
 
 def _points(
-    array: NDArray[np.floating], common: np.dtype[np.floating], centre: Floats, scale: float, device: torch.device
+    array: NDArray[np.floating],
+    common: np.dtype[np.floating],
+    centre: Floats,
+    scale: float,
+    device: torch.device,
 ) -> Points:
     copy = torch.empty(array.shape, dtype=torch.float32)
     norms = np.empty(len(array))
@@ -175,33 +191,61 @@ def _points(
 
 def tile(a: Points, b: Points, i: slice, j: slice) -> Tensor:
     """First step: minus half the lower bound of each squared distance, in the copy's units."""
-    out = torch.empty(i.stop - i.start, j.stop - j.start, device=a.copy.device)
-    return product(a.copy[i], b.copy[j], out).sub_(a.half[i, None]).sub_(b.half[None, j])
+    rows = i.stop - i.start
+    cols = j.stop - j.start
+    values = torch.empty(rows, cols, device=a.copy.device)
+    product(a.copy[i], b.copy[j], values)
+    return values.sub_(a.half[i, None]).sub_(b.half[None, j])
 
 
-def kth_bound(a: Points, b: Points, i: slice, j: slice, values: Tensor, k: int) -> Floats:
+def kth_bound(
+    a: Points,
+    b: Points,
+    i: slice,
+    j: slice,
+    values: Tensor,
+    k: int,
+) -> Floats:
     """An upper bound of each row's k-th smallest squared distance in a tile."""
-    chosen = values.topk(k, dim=1)
-    cols = chosen.indices.cpu().numpy() + j.start
-    high = -2 * chosen.values.cpu().numpy().astype(np.float64) + 2 * (a.margin[i, None] + b.margin[cols])
+    nearest_k = values.topk(k, dim=1)
+    cols = nearest_k.indices.cpu().numpy() + j.start
+    margins = a.margin[i, None] + b.margin[cols]
+    low = -2 * nearest_k.values.cpu().numpy().astype(np.float64)
+    high = low + 2 * margins
     return np.asarray(high.max(axis=1) * a.scale**2)
 
 
 def threshold(points: Points, limit: Floats) -> Tensor:
     """The value that `tile` reaches if the squared distance may be below `limit`. No distance is below zero."""
-    reach = np.nextafter((-limit / (2 * points.scale**2)).astype(np.float32), np.float32(-np.inf))
-    return torch.from_numpy(np.where(limit > 0, reach, np.float32(np.inf))).to(points.copy.device)
+    rounded = (-limit / (2 * points.scale**2)).astype(np.float32)
+    reach = np.nextafter(rounded, np.float32(-np.inf))
+    reach = np.where(limit > 0, reach, np.float32(np.inf))
+    return torch.from_numpy(reach).to(points.copy.device)
 
 
-def select(a: Points, b: Points, i: slice, j: slice, values: Tensor, mask: Tensor) -> Pairs:
+def select(
+    a: Points,
+    b: Points,
+    i: slice,
+    j: slice,
+    values: Tensor,
+    mask: Tensor,
+) -> Pairs:
     """The pairs of a tile where `mask` is true, row by row, with their enclosures."""
     flat = np.flatnonzero(mask.cpu().numpy())
-    chosen = values.flatten()[torch.from_numpy(flat).to(values.device)]
-    low = -2 * chosen.cpu().numpy().astype(np.float64)
+    selected = values.flatten()[torch.from_numpy(flat).to(values.device)]
     rows, cols = np.divmod(flat, values.shape[1])
-    rows, cols = rows + i.start, cols + j.start
+    rows += i.start
+    cols += j.start
+    low = -2 * selected.cpu().numpy().astype(np.float64)
     high = low + 2 * (a.margin[rows] + b.margin[cols])
-    return Pairs(rows, cols, np.maximum(low, 0) * a.scale**2, np.maximum(high, 0) * a.scale**2)
+    unit = a.scale**2
+    return Pairs(
+        rows,
+        cols,
+        np.maximum(low, 0) * unit,
+        np.maximum(high, 0) * unit,
+    )
 
 
 def refine(a: Points, b: Points, pairs: Pairs) -> Pairs:
@@ -209,35 +253,53 @@ def refine(a: Points, b: Points, pairs: Pairs) -> Pairs:
     rows, row = np.unique(pairs.rows, return_inverse=True)
     cols, col = np.unique(pairs.cols, return_inverse=True)
     nodes = len(rows) + len(cols)
-    graph = coo_array((np.ones(len(pairs.rows), bool), (row, len(rows) + col)), shape=(nodes, nodes))
-    label = connected_components(graph, directed=False)[1][row]
+    edges = np.ones(len(pairs.rows), bool)
+    graph = coo_array((edges, (row, len(rows) + col)), shape=(nodes, nodes))
+    _, label_of_node = connected_components(graph, directed=False)
+    label = label_of_node[row]
     few = np.bincount(label)[label] < 16  # for so few pairs, differences are cheaper than a product
     order = np.flatnonzero(~few)[np.argsort(label[~few], kind="stable")]
-    clusters = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
-    return Pairs.join([exact(a, b, pairs.where(few)), *(_cluster(a, b, pairs.where(cluster)) for cluster in clusters)])
+    ends = np.flatnonzero(np.diff(label[order])) + 1
+    parts = [exact(a, b, pairs.where(few))]
+    parts += [_cluster(a, b, pairs.where(cluster)) for cluster in np.split(order, ends)]
+    return Pairs.join(parts)
 
 
 def _cluster(a: Points, b: Points, pairs: Pairs) -> Pairs:
     rows, row = np.unique(pairs.rows, return_inverse=True)
     cols, col = np.unique(pairs.cols, return_inverse=True)
-    x = torch.from_numpy(a.features[rows].astype(np.float64)).to(a.copy.device)
-    y = torch.from_numpy(b.features[cols].astype(np.float64)).to(a.copy.device)
+    x = _doubled(a, rows)
+    y = _doubled(b, cols)
     centre = x.mean(dim=0)
-    x, y = x.sub_(centre), y.sub_(centre)
-    norms_x, norms_y = (v.square().sum(dim=1).cpu().numpy() for v in (x, y))
+    x.sub_(centre)
+    y.sub_(centre)
+    norms_x = x.square().sum(dim=1).cpu().numpy()
+    norms_y = y.square().sum(dim=1).cpu().numpy()
     norms = norms_x[row] + norms_y[col]
-    inner = (x @ y.T).flatten()[torch.from_numpy(row * len(cols) + col).to(x.device)]
+    place = torch.from_numpy(row * len(cols) + col).to(x.device)
+    inner = (x @ y.T).flatten()[place]
     computed = norms - 2 * inner.cpu().numpy()
     margin = rounding(2 * x.shape[1], FLOAT64) * norms  # 2 d: here the norms are rounded as well
-    return pairs._replace(low=np.maximum(computed - margin, 0), high=np.maximum(computed + margin, 0))
+    low = np.maximum(computed - margin, 0)
+    high = np.maximum(computed + margin, 0)
+    return pairs._replace(low=low, high=high)
+
+
+def _doubled(points: Points, rows: Ints) -> Tensor:
+    """Rows of the features in float64, on the device."""
+    features = points.features[rows].astype(np.float64)
+    return torch.from_numpy(features).to(points.copy.device)
 
 
 def exact(a: Points, b: Points, pairs: Pairs) -> Pairs:
     """Third step: the squared differences in float64. If there are many pairs, equal rows get 0 without computing."""
-    squared, open_ = np.zeros(len(pairs.rows)), np.arange(len(pairs.rows))
+    squared = np.zeros(len(pairs.rows))
+    open_ = np.arange(len(pairs.rows))
     if len(open_) > 8 * (len(a) + len(b)):
-        open_ = np.flatnonzero((a.identity[pairs.rows] != b.identity[pairs.cols]).any(axis=1))
-    rows, cols = (torch.from_numpy(side[open_]) for side in (pairs.rows, pairs.cols))
+        differ = a.identity[pairs.rows] != b.identity[pairs.cols]
+        open_ = np.flatnonzero(differ.any(axis=1))
+    rows = torch.from_numpy(pairs.rows[open_])
+    cols = torch.from_numpy(pairs.cols[open_])
     squared[open_] = squared_distances(a.features, rows, b.features, cols).numpy()
     return pairs._replace(low=squared, high=squared)
 
@@ -245,25 +307,30 @@ def exact(a: Points, b: Points, pairs: Pairs) -> Pairs:
 def ranked(rows: Ints, values: Floats) -> tuple[Ints, Ints]:
     """The order of pairs by row and then by value (stable), and the rank of each pair in its row."""
     order = np.lexsort((values, rows))
-    return order, np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
+    ordered = rows[order]
+    first = np.searchsorted(ordered, ordered)  # of each row
+    return order, np.arange(len(rows)) - first
 
 
 def nearest(queries: Matrix, base: Matrix, k: int) -> tuple[Floats, Ints]:
     """Distances and indices, both (queries, k), of the k nearest rows of `base`: nearest first, ties by index."""
     if not 1 <= k <= len(base):
         raise UserError(f"There are {len(base)} points, so {k} neighbours cannot be found; ask for 1 to {len(base)}.")
-    device, found = best_device(), list[Pairs]()
+    device = best_device()
+    parts: list[Pairs] = []
     with torch.inference_mode(), full_precision():
         a, b = prepare([as_array(queries, "query"), as_array(base, "base")], device)
         j = slice(0, len(b))
         for i in blocks(len(a), max(1, TILE[device.type] // len(b))):
             values = tile(a, b, i, j)
             reach = threshold(a, kth_bound(a, b, i, j, values, k))
-            pairs = exact(a, b, select(a, b, i, j, values, values >= reach[:, None]))
+            possible = select(a, b, i, j, values, values >= reach[:, None])
+            pairs = exact(a, b, possible)
             order, rank = ranked(pairs.rows, pairs.low)
-            found.append(pairs.where(order[rank < k]))
-    pairs = Pairs.join(found)
-    return np.sqrt(pairs.low).reshape(-1, k), pairs.cols.reshape(-1, k)
+            parts.append(pairs.where(order[rank < k]))
+    pairs = Pairs.join(parts)
+    distances = np.sqrt(pairs.low).reshape(-1, k)
+    return distances, pairs.cols.reshape(-1, k)
 
 
 def blocks(count: int, edge: int) -> list[slice]:

@@ -68,6 +68,12 @@ def any_of(flag: bool, device: torch.device) -> bool:
     return bool(votes)
 
 
+def wait() -> None:
+    """Until all processes are here."""
+    if world() > 1:
+        dist.barrier()
+
+
 def gather(value: Tensor) -> list[Tensor]:
     if world() == 1:
         return [value]

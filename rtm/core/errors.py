@@ -16,9 +16,14 @@ def fail(message: object) -> NoReturn:
 
 def printable(text: object) -> str:
     """A foreign text as part of a message: on one line, without characters that control a terminal."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(text))
+    characters = []
+    for character in str(text):
+        characters.append(character if character.isprintable() else ascii(character)[1:-1])
+    return "".join(characters)
 
 
 def reason_of(error: Exception) -> str:
     """The first line of another library's message, as part of our message."""
-    return printable(next(iter(str(error).strip().splitlines()), type(error).__name__))[:200]
+    lines = str(error).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
+    return printable(reason)[:200]

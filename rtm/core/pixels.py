@@ -11,4 +11,5 @@ def to_unit(pixels: Tensor) -> Tensor:
 
 def to_pixels(images: Tensor) -> Tensor:
     """[-1, 1] to uint8, rounded to the nearest."""
-    return ((images.float() + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
+    pixels = (images.float() + 1) * 127.5
+    return pixels.round().clamp(0, 255).to(torch.uint8)

@@ -9,14 +9,14 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, TypeVar
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rtm.core.files import write_json
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 T = TypeVar("T")
 
@@ -27,15 +27,17 @@ class Report(Protocol):
     def __call__(self, done: int, **numbers: float) -> None: ...
 
 
-def _shown(numbers: dict[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
+def _text(numbers: dict[str, float]) -> str:
+    words = [f"{name} {value:.4g}" for name, value in numbers.items()]
+    return "  ".join(words)
 
 
 def rough_time(seconds: float) -> str:
     """A time as text: 3.1 h, 45.0 min, 90 s."""
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
+    if seconds >= 2 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    if seconds >= 2 * 60:
+        return f"{seconds / 60:.1f} min"
     return f"{seconds:.0f} s"
 
 
@@ -46,7 +48,7 @@ def progress(description: str, total: int) -> Iterator[Report]:
     if folder:
         with _to_file(Path(folder) / f"{os.getpid()}.json", description, total) as report:
             yield report
-    elif sys.stderr.isatty():
+    elif sys.stderr.isatty() and find_spec("rich"):  # a light install has no rich
         with _to_terminal(description, total) as report:
             yield report
     else:
@@ -55,14 +57,15 @@ def progress(description: str, total: int) -> Iterator[Report]:
 
 @contextmanager
 def _to_file(path: Path, description: str, total: int) -> Iterator[Report]:
-    began, last = time.time(), 0.0
+    began = time.time()
+    last = 0.0
 
     def report(done: int, **numbers: float) -> None:
         nonlocal last
         if time.time() - last > 0.5:
             last = time.time()
-            shown = {"description": description, "done": done, "total": total, "began": began}
-            write_json(path, {**shown, "numbers": _shown(numbers)})
+            state = {"description": description, "done": done, "total": total, "began": began}
+            write_json(path, {**state, "numbers": _text(numbers)})
 
     try:
         report(0)
@@ -71,7 +74,9 @@ def _to_file(path: Path, description: str, total: int) -> Iterator[Report]:
         path.unlink(missing_ok=True)
 
 
-def columns() -> list[TextColumn | BarColumn | MofNCompleteColumn | TimeRemainingColumn]:
+def columns() -> "list[ProgressColumn]":
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
     return [
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -83,30 +88,34 @@ def columns() -> list[TextColumn | BarColumn | MofNCompleteColumn | TimeRemainin
 
 @contextmanager
 def _to_terminal(description: str, total: int) -> Iterator[Report]:
-    with Bar(*columns(), console=Console(stderr=True)) as bar:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(*columns(), console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total, numbers="")
 
         def report(done: int, **numbers: float) -> None:
-            bar.update(task, completed=done, numbers=_shown(numbers))
+            bar.update(task, completed=done, numbers=_text(numbers))
 
         yield report
 
 
 def _to_log(description: str, total: int) -> Report:
     """Print lines less and less often, so that the whole log of a long job stays short."""
-    began = last = time.time()
+    began = time.time()
+    last = began
     before = 0  # finished steps at the last line, because the first steps of a resumed job may have taken no time
 
     def report(done: int, **numbers: float) -> None:
         nonlocal last, before
-        if (since := time.time() - last) > min(600, max(10, 0.05 * (time.time() - began))):
-            left = since * (total - done) / max(done - before, 1)
-            last, before = time.time(), done
-            print(
-                f"{description}: {done}/{total}  {rough_time(left)} left  {_shown(numbers)}",
-                file=sys.stderr,
-                flush=True,
-            )
+        now = time.time()
+        pause = min(600, max(10, 0.05 * (now - began)))
+        if now - last > pause:
+            left = (now - last) * (total - done) / max(done - before, 1)
+            last = now
+            before = done
+            words = [f"{description}: {done}/{total}", f"{rough_time(left)} left", _text(numbers)]
+            print("  ".join(words), file=sys.stderr, flush=True)
 
     return report
 

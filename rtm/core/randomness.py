@@ -22,12 +22,18 @@ _AT_ONCE = 2**25  # numbers that are drawn at once; while drawing, they take ten
 
 def seed_of(*parts: int | str) -> int:
     """A 63-bit seed: a hash of names and numbers."""
-    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "little") >> 1
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
 
 
 def keys_of(seed: int) -> list[int]:
     """The two keys of each of Philox's ten rounds."""
-    return [((seed >> 32 * half) + turn * _WEYL[half]) & _MASK for turn in range(10) for half in range(2)]
+    keys = []
+    for turn in range(10):
+        for half in range(2):
+            key = (seed >> 32 * half) + turn * _WEYL[half]
+            keys.append(key & _MASK)
+    return keys
 
 
 def philox(even: Tensor, odd: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -39,7 +45,8 @@ def philox(even: Tensor, odd: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         product = torch.empty_like(even)
         torch.mul(even[0], _MULTIPLIERS[0], out=product[1])
         torch.mul(even[1], _MULTIPLIERS[1], out=product[0])
-        even, odd = (product >> 32).bitwise_xor_(odd).bitwise_xor_(key).bitwise_and_(_MASK), product
+        even = (product >> 32).bitwise_xor_(odd).bitwise_xor_(key).bitwise_and_(_MASK)
+        odd = product
     return even, odd & _MASK
 
 
@@ -48,18 +55,28 @@ def normal(seed: int, index: Tensor, size: int) -> Tensor:
     return normals([(seed, size)], index)[0].contiguous()
 
 
-def normals(wanted: Sequence[tuple[int, int]], index: Tensor) -> list[Tensor]:
+def normals(streams: Sequence[tuple[int, int]], index: Tensor) -> list[Tensor]:
     """The same as `normal` for each (seed, size), in one draw, as views of one tensor. A column has four numbers."""
-    if not wanted:
+    if not streams:
         return []
-    *starts, end = accumulate((-(-size // 4) for _, size in wanted), initial=0)
-    table = sent(torch.tensor([starts, *zip(*(keys_of(seed) for seed, _ in wanted), strict=True)]), index.device)
+    seeds = [seed for seed, _ in streams]
+    sizes = [size for _, size in streams]
+    *starts, end = accumulate((-(-size // 4) for size in sizes), initial=0)
+    keys_by_seed = [keys_of(seed) for seed in seeds]
+    table = torch.tensor([starts, *zip(*keys_by_seed, strict=True)])  # (21, seeds): first column, keys
+    table = sent(table, index.device)
     column = torch.arange(end, device=index.device)
     which = torch.bucketize(column, table[0, 1:], right=True)  # which seed
-    place, keys = column - table[0][which], table[1:, which].view(10, 2, 1, -1)
-    parts = [_normal(rows, place, keys) for rows in index.split(max(1, _AT_ONCE // (4 * end)))]
-    drawn = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return [drawn[:, 4 * start : 4 * start + size] for start, (_, size) in zip(starts, wanted, strict=True)]
+    place = column - table[0][which]
+    keys = table[1:, which].view(10, 2, 1, -1)
+    rows_at_once = max(1, _AT_ONCE // (4 * end))
+    parts = [_normal(rows, place, keys) for rows in index.split(rows_at_once)]
+    numbers = parts[0] if len(parts) == 1 else torch.cat(parts)
+    views = []
+    for start, size in zip(starts, sizes, strict=True):
+        first = 4 * start
+        views.append(numbers[:, first : first + size])
+    return views
 
 
 def _normal(index: Tensor, place: Tensor, keys: Tensor) -> Tensor:
@@ -67,15 +84,24 @@ def _normal(index: Tensor, place: Tensor, keys: Tensor) -> Tensor:
     even = torch.stack(torch.broadcast_tensors(place, rows & _MASK))
     odd = torch.stack([torch.zeros_like(rows), rows >> 32])
     even, odd = philox(even, odd, keys)
-    radii = (-2 * torch.log((even.to(torch.float64) + 0.5) / 2**32)).sqrt()
-    angles = 2 * math.pi * ((odd.to(torch.float64) + 0.5) / 2**32)
-    x, y = torch.cos(angles) * radii, torch.sin(angles) * radii
-    return torch.stack([x[0], y[0], x[1], y[1]], dim=-1).flatten(1).to(torch.float32)
+    radii = (-2 * torch.log(_uniform(even))).sqrt()
+    angles = 2 * math.pi * _uniform(odd)
+    x = torch.cos(angles) * radii
+    y = torch.sin(angles) * radii
+    columns = torch.stack([x[0], y[0], x[1], y[1]], dim=-1)
+    return columns.flatten(1).to(torch.float32)
+
+
+def _uniform(words: Tensor) -> Tensor:
+    """Words of 32 bits as numbers in (0, 1), float64."""
+    return (words.to(torch.float64) + 0.5) / 2**32
 
 
 def permutation(seed: int, size: int) -> Tensor:
     """A random order of range(size)."""
     counter = torch.arange(size)
     even = torch.stack([counter, torch.zeros_like(counter)])
-    even, odd = philox(even, torch.zeros_like(even), torch.tensor(keys_of(seed)).view(10, 2, 1))
-    return torch.argsort(even[0] * 2**31 + (odd[0] >> 1), stable=True)
+    keys = torch.tensor(keys_of(seed)).view(10, 2, 1)
+    even, odd = philox(even, torch.zeros_like(even), keys)
+    order = even[0] * 2**31 + (odd[0] >> 1)
+    return torch.argsort(order, stable=True)

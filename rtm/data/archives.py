@@ -6,26 +6,25 @@ before the first file.
 """
 
 import gzip
-import io
 import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any, Protocol
 
 from rtm.core.errors import UserError, printable
-from rtm.core.files import UNREADABLE
+from rtm.core.readers import UNREADABLE
 
 LARGEST = 1 << 28  # bytes of one file; CIFAR-10's largest has 2^25
 WHOLE = 1 << 37  # bytes of all files; CelebA-HQ at 1024 px has less than 2^36
 MOST = 1 << 20  # files
-LARGEST_HEADER = 1 << 20  # bytes of a tar's header; long names and extended attributes take some hundred
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # exceptions that the readers raise for a damaged file, besides UserError
 DAMAGED = (*UNREADABLE, tarfile.TarError)
 _ENCRYPTED = 0x1
+_FILE_TYPES = (0o0, 0o4, 0o10)  # unknown, folder, file
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 20
 Stream = IO[bytes] | gzip.GzipFile
@@ -37,91 +36,105 @@ class Member:
 
     path: PurePosixPath
     size: int
-    entry: Path | zipfile.ZipInfo | tarfile.TarInfo
+    entry: Any  # by which the reader finds it
+
+
+class Reader(Protocol):
+    """An archive of one format."""
+
+    def entries(self) -> Iterator[Member]: ...
+
+    def read(self, member: Member) -> bytes: ...
 
 
 class Archive:
     """An archive, opened with `opened`. Its members come in the order that is fastest to read."""
 
-    def __init__(self, source: Path, held: "zipfile.ZipFile | _Tar | None") -> None:
-        self.source, self._held = source, held
+    def __init__(self, source: Path, reader: Reader) -> None:
+        self.source = source
+        self._reader = reader
 
     def members(self) -> list[Member]:
         """The regular files. All of them are checked before the first is read."""
-        found: dict[PurePosixPath, Member] = {}
+        members: dict[PurePosixPath, Member] = {}
         whole = 0
         with _sentences(self.source):
-            for number, member in enumerate(self._entries()):
-                if member.path.is_absolute() or ".." in member.path.parts:
-                    raise self._refused(f"{member.path} leads out of it")
+            for number, member in enumerate(self._reader.entries()):
                 whole += member.size
+                if member.path.is_absolute() or ".." in member.path.parts:
+                    raise _refused(self.source, f"{member.path} leads out of it")
                 if not 0 <= member.size <= LARGEST or whole > WHOLE:
-                    raise self._refused(f"{member.path} would unpack to {whole} bytes")
+                    raise _refused(self.source, f"{member.path} would unpack to {whole} bytes")
                 if number >= MOST:
-                    raise self._refused(f"it holds more than {MOST:,} files")
-                if member.path in found:
-                    raise self._refused(f"{member.path} is in it twice")
+                    raise _refused(self.source, f"it holds more than {MOST:,} files")
+                if member.path in members:
+                    raise _refused(self.source, f"{member.path} is in it twice")
                 if not _hidden(member.path):
-                    found[member.path] = member
-        return list(found.values())
+                    members[member.path] = member
+        return list(members.values())
 
     def read(self, member: Member) -> bytes:
         with _sentences(self.source):
-            content = self._read(member.entry, member.size)
+            content = self._reader.read(member)
             if len(content) != member.size:
                 raise EOFError(f"{member.path} has {len(content)} bytes, not {member.size}")
             return content
 
-    def _read(self, entry: Path | zipfile.ZipInfo | tarfile.TarInfo, size: int) -> bytes:
-        if isinstance(entry, Path):
-            return entry.read_bytes()
-        if isinstance(entry, zipfile.ZipInfo):
-            assert isinstance(self._held, zipfile.ZipFile)
-            with self._held.open(entry) as file:
-                return file.read(size + 1)  # the bound limits how much zipfile unpacks
-        assert isinstance(self._held, _Tar)
-        return self._held.read(entry)
 
-    def _entries(self) -> Iterator[Member]:
-        if self._held is None:
-            for path in sorted(self.source.rglob("*")):
-                if path.is_file():
-                    yield Member(PurePosixPath(path.relative_to(self.source).as_posix()), path.stat().st_size, path)
-        elif isinstance(self._held, zipfile.ZipFile):
-            for info in self._held.infolist():
-                self._refuse_link(info.filename, (info.external_attr >> 28) in (0o0, 0o4, 0o10))  # file or folder
-                if info.flag_bits & _ENCRYPTED:
-                    raise self._refused(f"{info.filename} needs a password")
-                if info.compress_type not in METHODS:
-                    raise self._refused(f"{info.filename} is compressed by another method than deflate")
-                if not info.is_dir():
-                    yield Member(PurePosixPath(info.filename), info.file_size, info)
-        else:
-            for entry in self._held.entries():
-                self._refuse_link(entry.name, (entry.isfile() and not entry.issparse()) or entry.isdir())
-                if entry.isfile():
-                    yield Member(PurePosixPath(entry.name), entry.size, entry)
+@dataclass
+class _Folder:
+    source: Path
 
-    def _refuse_link(self, name: str, regular: bool) -> None:
-        if not regular:
-            raise self._refused(f"{name} is a link, a device or a sparse file")
+    def entries(self) -> Iterator[Member]:
+        for path in sorted(self.source.rglob("*")):
+            if path.is_file():
+                name = path.relative_to(self.source).as_posix()
+                yield Member(PurePosixPath(name), path.stat().st_size, path)
 
-    def _refused(self, reason: str) -> UserError:
-        return UserError(f"{self.source} is refused: {printable(reason)}; get the original archive.")
+    def read(self, member: Member) -> bytes:
+        path: Path = member.entry
+        return path.read_bytes()
+
+
+@dataclass
+class _Zip:
+    source: Path
+    archive: zipfile.ZipFile
+
+    def entries(self) -> Iterator[Member]:
+        for info in self.archive.infolist():
+            name = info.filename
+            if (info.external_attr >> 28) not in _FILE_TYPES:
+                raise _refused(self.source, f"{name} is a link, a device or a sparse file")
+            if info.flag_bits & _ENCRYPTED:
+                raise _refused(self.source, f"{name} needs a password")
+            if info.compress_type not in METHODS:
+                raise _refused(self.source, f"{name} is compressed by another method than deflate")
+            if not info.is_dir():
+                yield Member(PurePosixPath(name), info.file_size, info)
+
+    def read(self, member: Member) -> bytes:
+        with self.archive.open(member.entry) as file:
+            return file.read(member.size + 1)  # the bound limits how much zipfile unpacks
 
 
 class _Tar:
-    """A tar file over a stream that limits how much a header can make tarfile read."""
+    """A tar file, whose end is checked before the first file is read."""
 
-    def __init__(self, stream: Stream) -> None:
-        self.stream = _Limited(stream)
-        self.tar = tarfile.open(fileobj=self.stream, mode="r:", errorlevel=2)  # noqa: SIM115  (the stream is closed)
+    def __init__(self, source: Path, stream: Stream) -> None:
+        self.source = source
+        self.stream = stream
+        self.archive = tarfile.open(fileobj=stream, mode="r:", errorlevel=2)  # noqa: SIM115  (the stream is closed)
 
-    def entries(self) -> Iterator[tarfile.TarInfo]:
-        self.stream.limit = LARGEST_HEADER
-        yield from self.tar
+    def entries(self) -> Iterator[Member]:
+        for entry in self.archive:
+            regular = entry.isfile() and not entry.issparse()
+            if not (regular or entry.isdir()):
+                raise _refused(self.source, f"{entry.name} is a link, a device or a sparse file")
+            if regular:
+                yield Member(PurePosixPath(entry.name), entry.size, entry)
         # tarfile treats a damaged header as the end and does not read on to gzip's checksum, so check both here
-        self.stream.seek(self.tar.offset)
+        self.stream.seek(self.archive.offset)
         end = self.stream.read(tarfile.BLOCKSIZE)
         if end != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError("a header is damaged, or the end is missing")
@@ -129,41 +142,22 @@ class _Tar:
             if self.stream.tell() > WHOLE:
                 raise tarfile.ReadError("it does not end")
 
-    def read(self, entry: tarfile.TarInfo) -> bytes:
-        self.stream.limit = LARGEST
-        file = self.tar.extractfile(entry)
+    def read(self, member: Member) -> bytes:
+        file = self.archive.extractfile(member.entry)
         assert file is not None
         return file.read()
-
-
-class _Limited(io.BufferedIOBase):
-    """The methods of a file that tarfile uses. A long read is an error, because only a false header asks for it."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream, self.limit = stream, LARGEST_HEADER
-
-    def read(self, size: int | None = None, /) -> bytes:
-        if size is None or not 0 <= size <= self.limit:
-            raise tarfile.ReadError(f"a header asks for {size} bytes")
-        return self.stream.read(size)
-
-    def seek(self, place: int, whence: int = io.SEEK_SET, /) -> int:
-        return self.stream.seek(place, whence)
-
-    def tell(self) -> int:
-        return self.stream.tell()
 
 
 @contextmanager
 def opened(source: Path) -> Iterator[Archive]:
     """Open a folder or archive; its content decides the type, not its name."""
     if source.is_dir():
-        yield Archive(source, None)
+        yield Archive(source, _Folder(source))
     elif zipfile.is_zipfile(source):
         with _sentences(source):
             archive = zipfile.ZipFile(source)
         with archive:
-            yield Archive(source, archive)
+            yield Archive(source, _Zip(source, archive))
     else:
         with open(source, "rb") as file, _unpacked(file) as stream:
             yield Archive(source, _opened_tar(source, stream))
@@ -182,7 +176,7 @@ def _unpacked(file: IO[bytes]) -> Iterator[Stream]:
 
 def _opened_tar(source: Path, stream: Stream) -> _Tar:
     try:
-        return _Tar(stream)
+        return _Tar(source, stream)
     except DAMAGED:
         raise UserError(
             f"{source} is neither a folder nor a whole zip, tar or tar.gz archive; delete it and get it again."
@@ -196,6 +190,10 @@ def _sentences(source: Path) -> Iterator[None]:
     except DAMAGED as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{source} is damaged ({printable(reason)}); delete it and get it again.") from None
+
+
+def _refused(source: Path, reason: str) -> UserError:
+    return UserError(f"{source} is refused: {printable(reason)}; get the original archive.")
 
 
 def _hidden(path: PurePosixPath) -> bool:

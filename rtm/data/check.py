@@ -1,4 +1,4 @@
-"""Check that a prepared dataset agrees with params/ and with its meta.json, and collect facts for `rtm data show`."""
+"""Check that a prepared dataset agrees with params/ and its meta.json, and collect facts for `rtm fetch --show`."""
 
 from pathlib import Path
 
@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from rtm.config.experiments import Dataset
 from rtm.core.errors import UserError
-from rtm.core.files import digest, read_json
+from rtm.core.files import digest
+from rtm.core.readers import read_json
 from rtm.data.datasets import Images
 
 FILES = {"images.npy", "labels.npy", "test_images.npy", "test_labels.npy", "meta.json"}
@@ -15,64 +16,71 @@ FILES = {"images.npy", "labels.npy", "test_images.npy", "test_labels.npy", "meta
 
 def problems(dataset: Dataset, images: Path) -> list[str]:
     """The faults of a prepared dataset, found by reading all of it."""
-    found = _problems(dataset, images, dataset.count, dataset.sha256)
+    faults = _faults(dataset, images, dataset.count, dataset.sha256)
     if dataset.test:
-        found += _problems(dataset, images.with_name("test_images.npy"), dataset.test.count, dataset.test.sha256)
-    return found + [f"{path.name} does not belong there" for path in images.parent.iterdir() if path.name not in FILES]
+        faults += _faults(dataset, images.with_name("test_images.npy"), dataset.test.count, dataset.test.sha256)
+    for path in images.parent.iterdir():
+        if path.name not in FILES:
+            faults.append(f"{path.name} does not belong there")
+    return faults
 
 
-def _problems(dataset: Dataset, images: Path, count: int, expected: str | None) -> list[str]:
+def _faults(dataset: Dataset, path: Path, count: int, expected: str | None) -> list[str]:
     try:
-        held = Images(images)
+        images = Images(path)
     except (UserError, ValueError, KeyError) as error:
         return [f"it cannot be read ({error})"]
-    name, found = images.name, []
-    sha256 = digest(images)
-    if sha256 != held.sha256:
-        found.append(f"{name} has sha256 {sha256}, but meta.json says {held.sha256}")
-    if expected not in (None, sha256):
-        found.append(f"{name} has sha256 {sha256}, but params/datasets.yaml says {expected}")
+    faults = []
+    sha256 = digest(path)
     shape = (count, dataset.resolution, dataset.resolution, 3)
-    if held.pixels.shape != shape or held.pixels.dtype != np.uint8:
-        found.append(f"{name} holds {held.pixels.dtype} {held.pixels.shape}, not uint8 {shape}")
-    if not _labels_fit(held.labels, count, dataset.classes):
-        labels = name.replace("images", "labels")
-        found.append(f"{labels} does not give each image one of {dataset.classes} classes")
-    return found
+    if sha256 != images.sha256:
+        faults.append(f"{path.name} has sha256 {sha256}, but meta.json says {images.sha256}")
+    if expected not in (None, sha256):
+        faults.append(f"{path.name} has sha256 {sha256}, but params/datasets.yaml says {expected}")
+    if images.pixels.shape != shape or images.pixels.dtype != np.uint8:
+        faults.append(f"{path.name} holds {images.pixels.dtype} {images.pixels.shape}, not uint8 {shape}")
+    if not _labels_fit(images.labels, count, dataset.classes):
+        labels = path.name.replace("images", "labels")
+        faults.append(f"{labels} does not give each image one of {dataset.classes} classes")
+    return faults
 
 
 def _labels_fit(labels: NDArray[np.int64] | None, count: int, classes: int) -> bool:
-    if not classes or labels is None:
-        return not classes
-    return labels.shape == (count,) and set(np.unique(labels)) <= set(range(classes))
+    if not classes:
+        return True
+    if labels is None or labels.shape != (count,):
+        return False
+    return set(np.unique(labels)) <= set(range(classes))
 
 
 def facts(dataset: Dataset, images: Path) -> dict[str, str]:
-    """The facts about a dataset that `rtm data show` prints, by title."""
-    held, meta = Images(images), read_json(images.with_name("meta.json"))
+    """The facts about a dataset that `rtm fetch --show` prints, by title."""
+    prepared = Images(images)
+    meta = read_json(images.with_name("meta.json"))
     source = meta["source"] or {"file": "shipped with scikit-learn"}
     test = images.with_name("test_images.npy")
-    return {
-        "images": _images(images),
-        **({"test split": _images(test)} if dataset.test and test.exists() else {}),
-        "classes": _classes(held.labels),
-        "preparation": meta["preparation"],
-        "source": " ".join(source.values()),
-        "sha256": held.sha256 + ("" if dataset.sha256 else " (not in params/datasets.yaml)"),
-        "licence": dataset.licence,
-        "citation": dataset.citation,
-    }
+    facts = {"images": _images(images)}
+    if dataset.test and test.exists():
+        facts["test split"] = _images(test)
+    facts["classes"] = _classes(prepared.labels)
+    facts["preparation"] = meta["preparation"]
+    facts["source"] = " ".join(source.values())
+    facts["sha256"] = prepared.sha256 + ("" if dataset.sha256 else " (not in params/datasets.yaml)")
+    facts["licence"] = dataset.licence
+    facts["citation"] = dataset.citation
+    return facts
 
 
 def _images(path: Path) -> str:
     count, height, width, _ = Images(path).pixels.shape
-    return f"{count:,} of {width} x {height} px, RGB, {path.stat().st_size / 1e6:,.1f} MB"
+    size = path.stat().st_size / 1e6
+    return f"{count:,} of {width} x {height} px, RGB, {size:,.1f} MB"
 
 
 def _classes(labels: NDArray[np.int64] | None) -> str:
     if labels is None:
         return "none"
-    sizes = [int(size) for size in np.bincount(labels)]
+    sizes = [f"{size:,}" for size in np.bincount(labels)]
     if len(set(sizes)) == 1:
-        return f"{len(sizes)} classes of {sizes[0]:,} images each"
-    return f"{len(sizes)} classes of {', '.join(f'{size:,}' for size in sizes)} images"
+        return f"{len(sizes)} classes of {sizes[0]} images each"
+    return f"{len(sizes)} classes of {', '.join(sizes)} images"

@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rtm.core.advice import at_scale
 from rtm.core.devices import sent
 from rtm.core.errors import UserError
-from rtm.core.files import digest, read_json, reading
-from rtm.core.layout import at_scale
+from rtm.core.files import digest
 from rtm.core.pixels import to_unit
+from rtm.core.readers import read_json, reading
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -28,7 +29,9 @@ class Images:
     """A prepared dataset, memory-mapped."""
 
     def __init__(self, images: Path) -> None:
-        meta, labels = images.with_name("meta.json"), images.with_name(images.name.replace("images", "labels"))
+        meta = images.with_name("meta.json")
+        labels = images.with_name(images.name.replace("images", "labels"))
+        sum_key = images.name.replace("images.npy", "sha256")
         fetching = f"rtm fetch {images.parent.name}{at_scale(images, 3)}"
         remedy = f"get it with `{fetching}` or `dvc pull {images.parent}`"
         if not (images.exists() and meta.exists()):
@@ -36,10 +39,12 @@ class Images:
         with reading(images, remedy):
             self.pixels: Pixels = np.load(images, mmap_mode="r")
         with reading(meta, remedy):
-            self.sha256: str = read_json(meta)[images.name.removesuffix("images.npy") + "sha256"]
+            self.sha256: str = read_json(meta)[sum_key]
         with reading(labels, remedy):
             self.labels: Labels | None = np.load(labels) if labels.exists() else None
-        self._file, self._seen, self._fetching = images, _stamp(images), fetching
+        self._file = images
+        self._stamp = _stamp(images)
+        self._fetching = fetching
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -55,19 +60,21 @@ class Images:
 
     def refuse_changed(self) -> None:
         """Raise an error if the file was replaced or written after it was opened. A touch alone is no error."""
-        if (now := _stamp(self._file)) != self._seen:
-            if now is None or digest(self._file) != self.sha256:
-                raise UserError(
-                    f"{self._file} changed while it was used; bring it back with `{self._fetching}` "
-                    "or `dvc checkout`, and run this again: it goes on from its last save."
-                )
-            self._seen = now
+        stamp = _stamp(self._file)
+        if stamp == self._stamp:
+            return
+        if stamp is None or digest(self._file) != self.sha256:
+            raise UserError(
+                f"{self._file} changed while it was used; bring it back with `{self._fetching}` "
+                "or `dvc checkout`, and run this again: it goes on from its last save."
+            )
+        self._stamp = stamp
 
     def batch(self, index: Tensor, device: torch.device) -> Tensor:
         """Images (batch, 3, R, R) in [-1, 1]."""
         ahead = self._ahead.pop(_key(index), None)
-        chosen = sent(ahead.result() if ahead else self._read(index), device)
-        return to_unit(chosen.permute(0, 3, 1, 2))
+        pixels = sent(ahead.result() if ahead else self._read(index), device)
+        return to_unit(pixels.permute(0, 3, 1, 2))
 
     def _read(self, index: Tensor) -> Tensor:
         return torch.from_numpy(self.pixels[index.cpu().numpy()])
@@ -83,8 +90,9 @@ def _reader() -> ThreadPoolExecutor:
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """It changes when the file is replaced or written."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,14 +1,14 @@
 """Parts of frozen networks that some sources do not have: find missing parts before they are needed."""
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from safetensors import safe_open
 
-from rtm.config import Config, Experiment
+from rtm.config.experiments import Protocol
 from rtm.core.errors import UserError
-from rtm.core.files import reading
-from rtm.core.layout import Layout
+from rtm.core.readers import reading
 
 PARTS = {  # network: a tensor of the part, and a name of the part
     "inception": ("fc.weight", "the classes of the Inception score"),
@@ -22,23 +22,23 @@ def lacking(name: str, path: Path) -> str:
         return ""
     tensor, part = PARTS[name]
     with reading(path, f"get it again with `rtm fetch {name}`"), safe_open(path, "numpy") as file:
-        return "" if tensor in file.keys() else part  # noqa: SIM118  (no mapping)
+        complete = tensor in file.keys()  # noqa: SIM118  (no mapping)
+    return "" if complete else part
 
 
-def check_parts(config: Config, layout: Layout, experiment: Experiment) -> None:
+def check_parts(experiment: str, protocols: Mapping[str, Protocol], weights: Callable[[str], Path]) -> None:
     """Raise an error if the training's metrics cannot be measured with the present weights; print what else is
-    missing."""
-    for name in experiment.recipe.evaluation.protocols:
-        protocol = config.params.protocols[name]
+    missing. `weights` gives the file of a network."""
+    for name, protocol in protocols.items():
         for network in dict.fromkeys((protocol.extractor, protocol.pr_extractor)):
-            path = layout.weights(network)
-            if not (path.exists() and (lacks := lacking(network, path))):
-                continue
-            if network == "vgg16":
+            path = weights(network)
+            lacks = lacking(network, path) if path.exists() else ""
+            if lacks and network == "vgg16":
                 raise UserError(
-                    f"{experiment.name} is measured by protocol {name}, but {path} lacks {lacks}; get the whole file "
-                    f"as `rtm doctor` says, or leave {name} out of evaluation.protocols in params/recipes.yaml."
+                    f"{experiment} is measured by protocol {name}, but {path} lacks {lacks}; get the whole file as "
+                    f"`rtm doctor` says, or leave {name} out of evaluation.protocols in params/recipes.yaml."
                 )
-            print(
-                f"rtm: {path} lacks {lacks}, which {experiment.name} will not have; see `rtm doctor`.", file=sys.stderr
-            )
+            if lacks:
+                print(
+                    f"rtm: {path} lacks {lacks}, which {experiment} will not have; see `rtm doctor`.", file=sys.stderr
+                )

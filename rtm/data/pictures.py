@@ -8,7 +8,7 @@ from typing import IO
 from PIL import Image
 
 from rtm.core.errors import UserError, printable
-from rtm.core.files import UNREADABLE
+from rtm.core.readers import UNREADABLE
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp"}
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # for others, Pillow may start programs (PostScript) or read more files

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from rtm.core.errors import UserError, printable
 
-_LENGTH, _CHECK = 8, 4  # bytes of a record's length and of each of its two checks
+_LENGTH = 8
+_CHECK = 4  # bytes of a record's length and of each of its two checks
 _AXES = 3  # height, width, channels
 _LONGEST = 10  # bytes of a base-128 number of 64 bits
 Field = tuple[int, memoryview]
@@ -24,7 +25,8 @@ def images(content: bytes, name: str) -> Iterator[NDArray[np.uint8]]:
     try:
         for record in _records(memoryview(content)):
             features = dict([_feature(entry) for entry in _nested(record, 1, 1)])
-            shape, data = _integers(features[b"shape"]), features[b"data"]
+            shape = _integers(features[b"shape"])
+            data = features[b"data"]
             if len(shape) != _AXES or math.prod(shape) != len(data):
                 raise ValueError("a shape that the data does not have")
             yield np.frombuffer(data, np.uint8).reshape(shape)
@@ -77,7 +79,8 @@ def _fields(message: memoryview) -> Iterator[Field]:
 
 
 def _integers(packed: memoryview) -> list[int]:
-    values, at = [], 0
+    values = []
+    at = 0
     while at < len(packed):
         value, at = _integer(packed, at)
         values.append(value)

@@ -10,14 +10,18 @@ _NOTHING = object()
 
 def changes(old: Any, new: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
     """The places with the old and the new value."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}):
-            yield from changes(old.get(key, _NOTHING), new.get(key, _NOTHING), f"{where}.{key}" if where else key)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for place, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from changes(one, other, f"{where}[{place}]")
-    elif _text(old) != _text(new) and not (_unset(old) and _unset(new)):  # an unused new option changes nothing
-        yield where, _short(old), _short(new)
+    match old, new:
+        case dict(), dict():
+            for key in sorted({*old, *new}):
+                below = f"{where}.{key}" if where else key
+                yield from changes(old.get(key, _NOTHING), new.get(key, _NOTHING), below)
+        case list(), list() if len(old) == len(new):
+            for place, (one, other) in enumerate(zip(old, new, strict=True)):
+                yield from changes(one, other, f"{where}[{place}]")
+        case _:
+            is_unused = _unset(old) and _unset(new)  # a new option
+            if _text(old) != _text(new) and not is_unused:
+                yield where, _short(old), _short(new)
 
 
 def _unset(value: Any) -> bool:
@@ -31,4 +35,6 @@ def _text(value: Any) -> str:
 
 def _short(value: Any, width: int = 60) -> str:
     text = _text(value)
-    return text if len(text) <= width else f"{text[: width - 3]}..."
+    if len(text) <= width:
+        return text
+    return f"{text[: width - 3]}..."

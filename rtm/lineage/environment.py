@@ -5,50 +5,57 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from rtm.lineage.versions import loaded_versions
+from rtm.core.devices import driver
 
 COMPARED = ("torch", "torchvision", "torch-fidelity", "cuda", "cudnn", "gpu")
+PACKAGES = {  # module: distribution
+    **{name: name for name in ("jinja2", "lpips", "matplotlib", "numpy", "pandas", "safetensors", "scipy")},
+    **{name: name for name in ("torch", "torchvision")},
+    "PIL": "pillow",
+    "torch_fidelity": "torch-fidelity",
+}
 _MADE_FROM = (":/*.py", ":/*.yaml", ":/*.smk", ":/Snakefile", ":/requirements.lock")  # the files that results depend on
 
 
-def environment(entries: Iterable[str]) -> dict[str, str]:
-    """Versions by name. torch is asked only if the job has loaded it: importing it would take seconds."""
-    packages = loaded_versions(*(entry for entry in entries if entry[0] != "!" and "/" not in entry))
-    return {"python": platform.python_version(), **packages, **(_cuda() if "torch" in packages else {})}
+def environment() -> dict[str, str]:
+    """The versions of the packages that this process has loaded, and of CUDA."""
+    versions = {"python": platform.python_version()}
+    for module, distribution in sorted(PACKAGES.items(), key=lambda pair: pair[1]):
+        with suppress(PackageNotFoundError):
+            if module in sys.modules:
+                versions[distribution] = version(distribution)
+    return versions | (_cuda() if "torch" in versions else {})
 
 
 def _cuda() -> dict[str, str]:
     torch: Any = sys.modules["torch"]
     if not torch.cuda.is_available():
         return {}
-    names = sorted({torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())})
-    facts = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), "driver": driver()}
-    return {"gpu": ", ".join(names), **{name: str(value) for name, value in facts.items() if value}}
-
-
-@cache
-def driver() -> str | None:
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    with suppress(OSError, subprocess.SubprocessError, IndexError):
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.split()[0]
-    return None
+    names = {torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())}
+    facts = {
+        "gpu": ", ".join(sorted(names)),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "driver": driver(),
+    }
+    return {name: str(value) for name, value in facts.items() if value}
 
 
 def differences(environments: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Sentences about different environments of results that are shown side by side; keys are names of results."""
     for fact in COMPARED:
-        values: dict[str, list[str]] = {}
-        for name, found in environments.items():
-            if fact in found:
-                values.setdefault(found[fact], []).append(name)
-        if len(values) > 1:
-            groups = (f"{value} ({', '.join(names)})" for value, names in values.items())
+        names_by_value: dict[str, list[str]] = {}
+        for name, versions in environments.items():
+            if fact in versions:
+                names_by_value.setdefault(versions[fact], []).append(name)
+        if len(names_by_value) > 1:
+            groups = (f"{value} ({', '.join(names)})" for value, names in names_by_value.items())
             yield f"Results were made with different {fact}: {'; '.join(groups)}."
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from rtm.core.errors import UserError
-from rtm.core.files import digest, read_json, write_json
-from rtm.lineage.format import JSON
+from rtm.core.files import digest, write_json
+from rtm.core.readers import read_json
+from rtm.lineage.receipts import JSON
 
 HASHES = Path(".snakemake/rtm/md5.json")
 

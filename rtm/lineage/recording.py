@@ -4,79 +4,95 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 from rtm.core.errors import UserError
-from rtm.core.files import UNREADABLE, checkpoint_metadata, write_json
-from rtm.core.layout import Layout, saved_states
+from rtm.core.files import write_json
+from rtm.core.readers import UNREADABLE, checkpoint_metadata
+from rtm.lineage import cache
+from rtm.lineage.begun import run_folder
+from rtm.lineage.earlier import SWITCH, Earlier
 from rtm.lineage.environment import environment, host, now, revision
-from rtm.lineage.format import JSON
-from rtm.lineage.job import Job, Stage
-from rtm.lineage.receipts import Ledger, State
+from rtm.lineage.freshness import Freshness, State
+from rtm.lineage.receipts import JSON
+from rtm.stages.base import Job, Recording
+from rtm.training.folder import has_save
 
 
-@dataclass
-class Recording:
-    """A running job: its fingerprint, the receipt of an earlier run, and facts for the new receipt (as GPU hours)."""
-
-    fingerprint: str
-    parts: JSON
-    before: JSON = field(default_factory=dict)
-    facts: JSON = field(default_factory=dict)
+def run(job: Job, **options: Any) -> None:
+    """Make a job and sign for it. A training's processes (RANK) leave the receipt to the process that started them."""
+    freshness = Freshness()
+    if "RANK" in os.environ:
+        job.stage.make(job, Recording(freshness.fingerprint(job), freshness.parts(job)), **options)
+        return
+    if job.stage.name == "train" and freshness.is_fresh(job):  # Snakemake forces a job if it did not see its end
+        print(f"{job.id} is finished; there is nothing to do.")
+        return
+    if SWITCH not in os.environ and Earlier(freshness).serve(job):
+        return
+    with recorded(job) as recording:
+        job.stage.make(job, recording, **options)
+    cache.keep(job)
 
 
 @contextmanager
 def recorded(job: Job) -> Iterator[Recording]:
-    """Run a job: compute its fingerprint first, and write the receipt last."""
-    ledger = Ledger()
-    _refuse_unknown_inputs(ledger, job)
-    refuse_lost(ledger, job)
-    before = ledger.receipt(job)
-    recording = Recording(ledger.fingerprint(job), ledger.parts(job), before or {})
-    ledger.keep_code(job)
-    began, code = time.monotonic(), revision()  # now, because later commits do not change the running code
+    """Compute what a job is made from first, and write its receipt last."""
+    freshness = Freshness()
+    _refuse_unknown_inputs(freshness, job)
+    refuse_lost(freshness, job)
+    before = freshness.receipt(job)
+    recording = Recording(freshness.fingerprint(job), freshness.parts(job), before or {})
+    code = revision()  # now, because later commits do not change the running code
+    began = time.monotonic()
     yield recording
-    seconds = time.monotonic() - began
-    outputs = {str(path): ledger.hashes.described(path) for path in job.outputs if not job.temporary}
-    made = {
+    signed: JSON = {
+        "fingerprint": recording.fingerprint,
+        "parts": recording.parts,
+        "outputs": {str(path): freshness.hashes.described(path) for path in job.outputs.values()},
+    }
+    freshness.hashes.save()
+    if before is not None and {key: before[key] for key in signed} == signed:
+        return  # an equal receipt is not written again
+    if before is not None and job.keeper == "nobody" and freshness.matches(job, before):
+        # the files were made again with other rounding; what was made from the first ones stays fresh
+        signed["identity"] = freshness.identity(job, job.first)
+    made = _made(job, time.monotonic() - began) | {"revision": code} | recording.facts
+    cache.remember(before)
+    write_json(job.receipt, {**signed, "made": made})
+
+
+def _made(job: Job, seconds: float) -> JSON:
+    slurm = {"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}
+    return {
         **host(),
         "seconds": round(seconds, 3),
-        "gpu_hours": round(seconds / 3600 * job.compute.gpus, 3),
+        "gpu_hours": round(seconds / 3600 * job.cost.gpus, 3),
         "time": now(),
-        "revision": code,
-        "environment": environment(job.entries),
-        **({"slurm_job": os.environ["SLURM_JOB_ID"]} if "SLURM_JOB_ID" in os.environ else {}),
-        **recording.facts,
+        "environment": environment(),
+        **slurm,
     }
-    signed = {"fingerprint": recording.fingerprint, "parts": ledger.parts(job), "outputs": outputs}
-    if before is None or {key: before[key] for key in signed} != signed:  # an equal receipt is not written again
-        same = before is not None and ledger.matches(job, before)
-        # nobody keeps features; if they are made again with other rounding, nothing needs to be trained again
-        kept = {"identity": ledger.identity(job, job.outputs[0])} if same and job.keeper == "nobody" else {}
-        write_json(job.receipt, {**signed, **kept, "made": made})
-    ledger.hashes.save()
 
 
-def refuse_lost(ledger: Ledger, job: Job) -> None:
+def refuse_lost(freshness: Freshness, job: Job) -> None:
     """Raise an error if a finished training would run again only because its weights or its receipt are missing or
     changed."""
-    if job.stage is Stage.TRAIN and ledger.receipt(job) is None and _is_trained(ledger, job):
-        raise UserError(f"{job.id} is trained, but it {unsigned(job)}, or delete {job.outputs[0]} to train it again.")
-    if is_lost(ledger, job):
-        folder = job.outputs[0].parent
+    if job.stage.name == "train" and freshness.receipt(job) is None and _is_trained(freshness, job):
+        raise UserError(f"{job.id} is trained, but it {unsigned(job)}, or delete {job.first} to train it again.")
+    if is_lost(freshness, job):
+        folder = job.first.parent
         raise UserError(
-            f"{job.id} is finished, but {'; '.join(ledger.why(job))}: bring it back with `dvc checkout {folder}` or "
+            f"{job.id} is finished, but {'; '.join(freshness.why(job))}: bring it back with `dvc checkout {folder}` or "
             f"`dvc pull {folder}`, or delete {job.receipt} to train it again."
         )
 
 
-def is_lost(ledger: Ledger, job: Job) -> bool:
+def is_lost(freshness: Freshness, job: Job) -> bool:
     """Whether the outputs of a training with a receipt are missing or changed, and no save can write them again."""
-    if job.stage is not Stage.TRAIN:
+    if job.stage.name != "train":
         return False
-    state = ledger.state(job)
-    return state is State.CHANGED or (state is State.ABSENT and not _can_finish(ledger, job))
+    state = freshness.state(job)
+    return state is State.CHANGED or (state is State.ABSENT and not _can_finish(freshness, job))
 
 
 def unsigned(job: Job) -> str:
@@ -84,32 +100,25 @@ def unsigned(job: Job) -> str:
     return f"has no receipt: bring it back with `git checkout -- {job.receipt}` or `dvc checkout {job.receipt.parent}`"
 
 
-def _is_trained(ledger: Ledger, job: Job) -> bool:
+def _is_trained(freshness: Freshness, job: Job) -> bool:
     """Whether the weights here belong to exactly this training, and no save can write them again."""
     with suppress(*UNREADABLE):
-        run = checkpoint_metadata(job.outputs[0])["run"]
-        return bool(run == ledger.fingerprint(job)) and not _can_finish(ledger, job)
+        run = checkpoint_metadata(job.first)["run"]
+        return bool(run == freshness.fingerprint(job)) and not _can_finish(freshness, job)
     return False
 
 
-def _can_finish(ledger: Ledger, job: Job) -> bool:
+def _can_finish(freshness: Freshness, job: Job) -> bool:
     """Whether a save of the training is here, which can write the weights again."""
-    return any(path.exists() for path in saved_states(run_folder(ledger, job)))
+    return has_save(run_folder(job, freshness.parts(job)))
 
 
-def run_folder(ledger: Ledger, job: Job) -> Path:
-    """The folder with the state of a training with the present parts."""
-    return Layout(Path(job.root), Path(job.root)).run(str(job.subject.experiment), ledger.fingerprint(job))
-
-
-def _refuse_unknown_inputs(ledger: Ledger, job: Job) -> None:
+def _refuse_unknown_inputs(freshness: Freshness, job: Job) -> None:
     """Raise an error for inputs without a true receipt. Only reports may show such inputs; then they stay stale."""
-    if job.stage.is_view:
+    if job.stage.shows:
         return
     for before, path in job.reads():
-        receipt = ledger.receipt(before)
-        known = receipt is not None and path.exists() and not ledger.changed_outputs(receipt)
-        if before.temporary:
-            known = receipt is not None and ledger.matches(before, receipt)
-        if not known:
-            raise UserError(f"{job.id} needs {before.id}: {'; '.join(ledger.why(before))}. {ledger.advice(before)}")
+        receipt = freshness.receipt(before)
+        if receipt is None or not path.exists() or freshness.changed_files(receipt):
+            why = "; ".join(freshness.why(before))
+            raise UserError(f"{job.id} needs {before.id}: {why}. {freshness.advice(before)}")

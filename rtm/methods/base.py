@@ -13,8 +13,8 @@ from rtm.config import Experiment
 from rtm.core import distributed
 from rtm.core.devices import allow_tf32
 from rtm.core.randomness import seed_of
+from rtm.data.batches import expecting
 from rtm.data.datasets import Images
-from rtm.data.sampler import expecting
 from rtm.models.drawing import latents
 
 
@@ -37,7 +37,11 @@ class Method(ABC):
     optimizers: dict[str, torch.optim.Optimizer]
 
     def __init__(self, setting: Setting) -> None:
-        self.setting, self.training = setting, setting.experiment.recipe.training
+        self.setting = setting
+        self.images = setting.images
+        self.device = setting.device
+        self.training = setting.experiment.recipe.training
+        self.dim = setting.experiment.recipe.dim  # of z and w
         allow_tf32(self.training.tf32)
 
     @abstractmethod
@@ -52,25 +56,29 @@ class Method(ABC):
 
     def batch(self, step: int) -> Tensor:
         """Indices of the step's images. The images of the next step are read in the background."""
-        given, training = self.setting, self.training
-        return expecting(given.images, given.seed, step, training.batch, training.accumulate, given.device)
+        training = self.training
+        seed = self.setting.seed
+        return expecting(self.images, seed, step, training.batch, training.accumulate, self.device)
 
     @torch.no_grad()
     def styles(self) -> Tensor:
         """w (batch, dim) of a few fixed latents. The log shows how far each step moves them."""
-        architecture = self.setting.experiment.architecture
-        size = architecture.dim * (2 if architecture.classes else 1)  # the input has z and the label's embedding
+        size = self.dim
+        if self.setting.experiment.architecture.classes:
+            size *= 2  # the input has z and the label's embedding
+        mapper = cast(nn.Module, self.generator.mapper)
         with torch.compiler.set_stance("force_eager"):  # do not compile for one batch of another size
-            z = latents(seed_of("styles"), torch.arange(64, device=self.setting.device), size)
-            return cast(Tensor, cast(nn.Module, self.generator.mapper)(z))
+            z = latents(seed_of("styles"), torch.arange(64, device=self.device), size)
+            return cast(Tensor, mapper(z))
 
     def descend(self, name: str, loss_of: Callable[[Tensor, int], Tensor], batch: Tensor) -> Tensor:
         """One step of a network's optimiser on this process's share of the batch; the mean loss over all processes.
 
         loss_of(part, n) is the contribution of a part to the mean over the n samples of the share."""
-        optimizer, mine = self.optimizers[name], distributed.share(batch)
+        optimizer = self.optimizers[name]
+        mine = distributed.share(batch)
         optimizer.zero_grad()
-        total = torch.zeros((), device=self.setting.device)
+        total = torch.zeros((), device=self.device)
         for part in mine.chunk(self.training.accumulate):
             loss = loss_of(part, len(mine))
             loss.backward()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from rtm.config import Experiment
 from rtm.config.classes import built
-from rtm.config.loading import pick
+from rtm.config.parameters import pick
 
 if TYPE_CHECKING:
     from rtm.methods.base import Method, Setting
@@ -21,12 +21,15 @@ METHODS = {
 
 def method_class(experiment: Experiment) -> str:
     method = experiment.recipe.method
-    if method and ":" in method.kind:
+    if method is None:
+        return METHODS["imle" if experiment.recipe.imle else "stylegan2"]
+    if ":" in method.kind:
         return method.kind
-    return pick(METHODS, method.kind if method else "imle" if experiment.recipe.imle else "stylegan2", "method")
+    return pick(METHODS, method.kind, "method")
 
 
 def build_method(setting: "Setting") -> "Method":
     method = setting.experiment.recipe.method
     options = method.options() if method else {}
-    return cast("Method", built(method_class(setting.experiment), {"setting": setting}, options))
+    name = method_class(setting.experiment)
+    return cast("Method", built(name, {"setting": setting}, options))

@@ -5,6 +5,7 @@ Shapes: b images, t = 1 + 16 x 16 tokens, d = 1024 numbers a token. The tensors 
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +16,9 @@ from rtm.data.weights import load_network
 from rtm.metrics.features import Extractor, Features, identity
 from rtm.metrics.resize import imagenet_normalised, resized_by_pillow
 
-PATCH, HEAD, EPS = 14, 64, 1e-6  # pixels of a patch's side, numbers of a head, of the layer norms
+PATCH = 14  # pixels of a patch's side
+HEAD = 64  # numbers of a head
+EPS = 1e-6  # of the layer norms
 
 
 class Block(nn.Module):
@@ -23,16 +26,23 @@ class Block(nn.Module):
 
     def __init__(self, d: int) -> None:
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(d, EPS), nn.LayerNorm(d, EPS)
+        self.norm1 = nn.LayerNorm(d, EPS)
+        self.norm2 = nn.LayerNorm(d, EPS)
+        hidden = 4 * d
         self.attn = nn.ModuleDict({"qkv": nn.Linear(d, 3 * d), "proj": nn.Linear(d, d)})
-        self.mlp = nn.ModuleDict({"fc1": nn.Linear(d, 4 * d), "fc2": nn.Linear(4 * d, d)})
-        self.ls1, self.ls2 = (nn.ParameterDict({"gamma": nn.Parameter(torch.ones(d))}) for _ in range(2))
+        self.mlp = nn.ModuleDict({"fc1": nn.Linear(d, hidden), "fc2": nn.Linear(hidden, d)})
+        self.ls1 = nn.ParameterDict({"gamma": nn.Parameter(torch.ones(d))})
+        self.ls2 = nn.ParameterDict({"gamma": nn.Parameter(torch.ones(d))})
 
     def forward(self, x_btd: Tensor) -> Tensor:
-        q, k, v = self.attn["qkv"](self.norm1(x_btd)).unflatten(2, (3, -1, HEAD)).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-        x_btd = x_btd + self.ls1["gamma"] * self.attn["proj"](mixed)
-        hidden = self.mlp["fc2"](F.gelu(self.mlp["fc1"](self.norm2(x_btd))))
+        qkv = self.attn["qkv"](self.norm1(x_btd))
+        heads = qkv.unflatten(2, (3, -1, HEAD))
+        q, k, v = heads.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v)
+        mixed = self.attn["proj"](mixed.transpose(1, 2).flatten(2))
+        x_btd = x_btd + self.ls1["gamma"] * mixed
+        hidden = self.mlp["fc1"](self.norm2(x_btd))
+        hidden = self.mlp["fc2"](F.gelu(hidden))
         return torch.add(x_btd, self.ls2["gamma"] * hidden)
 
 
@@ -42,22 +52,24 @@ class VisionTransformer(nn.Module):
     def __init__(self, tensors: Mapping[str, Tensor], side: int) -> None:
         super().__init__()
         d = tensors["cls_token"].shape[-1]
-        depth = 1 + max(int(name.split(".")[1]) for name in tensors if name.startswith("blocks."))
+        blocks = {name.split(".")[1] for name in tensors if name.startswith("blocks.")}
+        grid = side // PATCH
         with torch.device("meta"):
             self.patch_embed = nn.ModuleDict({"proj": nn.Conv2d(3, d, PATCH, PATCH)})
             self.cls_token = nn.Parameter(torch.empty(1, 1, d))
-            self.pos_embed = nn.Parameter(torch.empty(1, 1 + (side // PATCH) ** 2, d))
-            self.blocks = nn.Sequential(*(Block(d) for _ in range(depth)))
+            self.pos_embed = nn.Parameter(torch.empty(1, 1 + grid**2, d))
+            self.blocks = nn.Sequential(*[Block(d) for _ in blocks])
             self.norm = nn.LayerNorm(d, EPS)
-        placed = positions(tensors["pos_embed"], side // PATCH)
-        self.load_state_dict({**tensors, "pos_embed": placed}, assign=True)
+        pos_embed = positions(tensors["pos_embed"], grid)
+        self.load_state_dict({**tensors, "pos_embed": pos_embed}, assign=True)
         self.eval().requires_grad_(False)
 
     def forward(self, images: Tensor) -> Tensor:
         patches = self.patch_embed["proj"](images).flatten(2).transpose(1, 2)
-        x_btd = torch.cat([self.cls_token.expand(len(images), -1, -1), patches], dim=1) + self.pos_embed
-        found: Tensor = self.norm(self.blocks(x_btd)[:, 0])
-        return found
+        class_tokens = self.cls_token.expand(len(images), -1, -1)
+        x_btd = torch.cat([class_tokens, patches], dim=1) + self.pos_embed
+        tokens: Tensor = self.blocks(x_btd)
+        return cast(Tensor, self.norm(tokens[:, 0]))
 
 
 def positions(embedding: Tensor, grid: int) -> Tensor:
@@ -65,13 +77,15 @@ def positions(embedding: Tensor, grid: int) -> Tensor:
 
     The official code adds 0.1 to the wanted size, so that rounding loses no row. So samples are n / (grid + 0.1) apart.
     """
-    of_class, of_patches = embedding[:, :1], embedding[:, 1:]
+    of_class = embedding[:, :1]
+    of_patches = embedding[:, 1:]
     n = round(of_patches.shape[1] ** 0.5)
     if n == grid:
         return embedding
     square = of_patches.unflatten(1, (n, n)).permute(0, 3, 1, 2)
     resized = F.interpolate(square, scale_factor=(grid + 0.1) / n, mode="bicubic")
-    return torch.cat([of_class, resized.flatten(2).transpose(1, 2)], dim=1)
+    of_patches = resized.flatten(2).transpose(1, 2)
+    return torch.cat([of_class, of_patches], dim=1)
 
 
 class DINOv2Extractor(Extractor):
@@ -80,7 +94,7 @@ class DINOv2Extractor(Extractor):
     SIDE = 224
     title = "DINOv2 ViT-L/14"
 
-    def __init__(self, weights: Path) -> None:
+    def __init__(self, weights: Path, resize: str = "pillow") -> None:
         super().__init__()
         self.network = VisionTransformer(load_network(weights), self.SIDE)
         self.digest = identity(weights, "pil_bicubic_8bit")

@@ -13,10 +13,8 @@ from torch import Tensor, nn
 
 from rtm.core.distances import full_precision
 from rtm.core.files import digest
-from rtm.core.pixels import to_unit
 from rtm.core.progress import progress
 from rtm.metrics.images import Pictures, Pixels
-from rtm.models.digits import load_digits_classifier
 
 
 class Features(NamedTuple):
@@ -33,13 +31,14 @@ class FeatureSet:
         return len(self.features)
 
     def first(self, number: int) -> "FeatureSet":
-        return FeatureSet(self.features[:number], None if self.logits is None else self.logits[:number])
+        logits = None if self.logits is None else self.logits[:number]
+        return FeatureSet(self.features[:number], logits)
 
 
 class Extractor(nn.Module):
-    """Images uint8 (batch, 3, H, W) to `Features`; `digest` is the identity of weights and preprocessing."""
+    """Images uint8 (batch, 3, H, W) to `Features`. It is made from a weights file and a protocol's kind of resizing."""
 
-    digest: str
+    digest: str  # the identity of weights and preprocessing
     title: str  # for people
     quick = False  # true if extracting again costs less than keeping features
 
@@ -51,35 +50,23 @@ def identity(path: Path, preprocessing: str) -> str:
     return hashlib.sha256(f"{digest(path)} {preprocessing}".encode()).hexdigest()
 
 
-class DigitsExtractor(Extractor):
-    """The digit classifier's last hidden layer, 64-d, and its 10 classes."""
-
-    title, quick = "digit classifier", True
-
-    def __init__(self, weights: Path) -> None:
-        super().__init__()
-        self.network = load_digits_classifier(weights)
-        self.digest = identity(weights, "none")
-
-    def forward(self, images: Tensor) -> Features:
-        return Features(*self.network(to_unit(images)))
-
-
 def joined(parts: Sequence[FeatureSet]) -> FeatureSet:
+    features = np.concatenate([part.features for part in parts])
     logits = [part.logits for part in parts if part.logits is not None]
-    return FeatureSet(
-        np.concatenate([part.features for part in parts]), np.concatenate(logits) if len(logits) == len(parts) else None
-    )
+    if len(logits) < len(parts):
+        return FeatureSet(features, None)
+    return FeatureSet(features, np.concatenate(logits))
 
 
 def run(pixels: Pixels, extractor: Extractor, device: torch.device | str) -> FeatureSet:
     """The features of one batch (n, H, W, 3). The other images in the batch change an image's features by rounding
     only."""
     exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+    images = torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2)
     with torch.inference_mode(), full_precision(), exact:
-        found: Features = extractor.to(device)(torch.from_numpy(pixels).to(device).permute(0, 3, 1, 2))
-        logits = None if found.logits is None else found.logits.cpu().numpy()
-        return FeatureSet(found.features.cpu().numpy(), logits)
+        batch: Features = extractor.to(device)(images)
+        logits = None if batch.logits is None else batch.logits.cpu().numpy()
+        return FeatureSet(batch.features.cpu().numpy(), logits)
 
 
 def extract(
@@ -93,6 +80,7 @@ def extract(
     parts: list[FeatureSet] = []
     with progress("extract features", count) as report:
         for first in range(0, count, batch_size):
-            parts.append(run(np.array(images[first : min(first + batch_size, count)]), extractor, device))
-            report(first + len(parts[-1]))
+            last = min(first + batch_size, count)
+            parts.append(run(np.array(images[first:last]), extractor, device))
+            report(last)
     return joined(parts)

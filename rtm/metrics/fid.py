@@ -40,11 +40,13 @@ class Statistics:
 
     def centred(self) -> Iterator[Floats]:
         """The features minus their mean, in pieces."""
-        return (self.features[start : start + ROWS] - self.mean for start in range(0, len(self), ROWS))
+        for start in range(0, len(self), ROWS):
+            yield self.features[start : start + ROWS] - self.mean
 
     @cached_property
     def trace(self) -> float:
-        return float(sum(np.square(part).sum() for part in self.centred()) / (len(self) - 1))
+        squares = sum(np.square(part).sum() for part in self.centred())
+        return float(squares / (len(self) - 1))
 
     @cached_property
     def covariance(self) -> Floats:
@@ -56,10 +58,13 @@ class Statistics:
     def factor(self) -> Floats:
         """F with F^T F = S: the centred features or, if there are more features than dimensions, a square root of S."""
         if len(self) < len(self.mean):
-            return np.asarray(np.concatenate(list(self.centred())) / np.sqrt(len(self) - 1))
+            centred = np.concatenate(list(self.centred()))
+            return np.asarray(centred / np.sqrt(len(self) - 1))
         values, vectors = np.linalg.eigh(self.covariance)
-        positive = values > values[-1] * len(values) * np.finfo(np.float64).eps
-        return np.asarray((vectors[:, positive] * np.sqrt(values[positive])).T)
+        rounding = np.finfo(np.float64).eps
+        positive = values > values[-1] * len(values) * rounding
+        root = vectors[:, positive] * np.sqrt(values[positive])
+        return np.asarray(root.T)
 
 
 def frechet_distance(real: Matrix | Statistics, fake: Matrix | Statistics) -> float:
@@ -68,7 +73,9 @@ def frechet_distance(real: Matrix | Statistics, fake: Matrix | Statistics) -> fl
     b = fake if isinstance(fake, Statistics) else Statistics.of(fake, "fake")
     if a.mean.shape != b.mean.shape:
         raise UserError(f"Real and fake features differ in width, {len(a.mean)} and {len(b.mean)}: use one extractor.")
-    squared = float(np.square(a.mean - b.mean).sum() + a.trace + b.trace - 2 * _trace_of_root(a, b))
+    moved = np.square(a.mean - b.mean).sum()
+    root = _trace_of_root(a, b)
+    squared = float(moved + a.trace + b.trace - 2 * root)
     return max(squared, 0.0)  # for equal sets, rounding may give less than 0
 
 
@@ -81,8 +88,9 @@ def frechet_floor(real: Statistics, count: int) -> tuple[float, tuple[int, int]]
     """
     few = min(count, len(real) // 2)
     order = np.random.default_rng(0).permutation(len(real))
-    parts = [real.features[np.sort(part)] for part in (order[few:], order[:few])]
-    return frechet_distance(*parts), (few, len(real) - few)
+    some = real.features[np.sort(order[:few])]
+    others = real.features[np.sort(order[few:])]
+    return frechet_distance(others, some), (few, len(others))
 
 
 def _trace_of_root(a: Statistics, b: Statistics) -> float:
@@ -103,11 +111,15 @@ def crossed(small: Statistics, large: Statistics) -> Floats:
     """F1 F2^T, with one row for each row of the small set's factor."""
     if not _few(small, large):
         return np.asarray(small.factor @ large.factor.T)
-    parts = [small.factor @ part.T for part in large.centred()]
-    return np.asarray(np.concatenate(parts, axis=1) / np.sqrt(len(large) - 1))
+    products = np.concatenate([small.factor @ part.T for part in large.centred()], axis=1)
+    return np.asarray(products / np.sqrt(len(large) - 1))
 
 
 def _few(small: Statistics, large: Statistics) -> bool:
     """Whether using the large set's features as its factor takes fewer operations than a root of its covariance."""
-    n, m, d = len(small), len(large), len(small.mean)
-    return n * m * (2 * d + 4 * n) < m * d**2 + 10 * d**3
+    n = len(small)
+    m = len(large)
+    d = len(small.mean)
+    with_features = n * m * (2 * d + 4 * n)
+    with_a_root = m * d**2 + 10 * d**3
+    return with_features < with_a_root

@@ -1,63 +1,77 @@
 """The few images that figures show: samples, interpolations, and the nearest samples to real images."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from rtm.config import Experiment
+from rtm.config.experiments import Protocol
 from rtm.core.devices import best_device
 from rtm.core.distances import nearest
-from rtm.core.files import atomic
 from rtm.core.randomness import permutation, seed_of
 from rtm.data.datasets import Images
-from rtm.metrics.features import Extractor, extract
+from rtm.metrics.extractors import extractor_of
+from rtm.metrics.features import extract
+from rtm.metrics.images import Pixels
 from rtm.metrics.sampling import evaluation_seed
-from rtm.models.drawing import draw, draw_many, latents, load_generator, slerp
+from rtm.models.checkpoint import load_generator
+from rtm.models.drawing import draw, draw_many, strip
 
-SAMPLES = {32: 4096}  # largest resolution: number of samples that are still visible on one sheet (at most all)
+VISIBLE = 4096  # samples that are still visible on one sheet (at most all), if they are small
+SMALL = 32  # pixels
 FEW_SAMPLES = 64
 POOL = 10_000  # neighbours are chosen from at most this many samples
-QUERIES, NEIGHBOURS = 16, 8
-STRIPS, FRAMES = 6, 15
+QUERIES = 16
+NEIGHBOURS = 8
+STRIPS = 6
+FRAMES = 15
 
 
-def write_gallery(
-    experiment: Experiment, checkpoint: Path, images: Images, extractor: Extractor, path: Path, seed: int
-) -> None:
+def gallery(
+    experiment: Experiment,
+    seed: int,  # of the training
+    checkpoint: Path,
+    images: Path,  # of the training set
+    protocol: Protocol,  # its features for precision and recall decide what is near
+    weights: Mapping[str, Path],
+) -> dict[str, NDArray[np.uint8]]:
+    """The arrays of the .npz file."""
+    name = protocol.pr_extractor
+    extractor = extractor_of(name, weights[name], protocol.resize)
     device = best_device()
     generator = load_generator(experiment.architecture, checkpoint, device)
-    resolution = experiment.dataset.resolution
     evaluation = experiment.recipe.evaluation
-    most = next((number for side, number in SAMPLES.items() if resolution <= side), FEW_SAMPLES)
+    most = VISIBLE if experiment.dataset.resolution <= SMALL else FEW_SAMPLES
     shown = min(most, max(FEW_SAMPLES, evaluation.samples))
-    number = max(shown, min(POOL, evaluation.samples))
-    pool = draw_many(generator, experiment.architecture, evaluation_seed(seed), number, evaluation.batch, device)
-    chosen = permutation(seed_of("queries"), len(images))[:QUERIES].numpy()
-    queries = np.asarray(images.pixels[chosen])
-    with atomic(path) as file:
-        np.savez(
-            file,
-            samples=pool[:shown],
-            slerp=_interpolated(generator, experiment, seed, device),
-            queries=queries,
-            neighbours=pool[_nearest(queries, pool[: evaluation.samples], extractor, device)],
-        )
+    count = max(shown, min(POOL, evaluation.samples))
+    pool = draw_many(generator, experiment.architecture, evaluation_seed(seed), count, evaluation.batch, device)
+    training = Images(images)
+    rows = permutation(seed_of("queries"), len(training))[:QUERIES].numpy()
+    queries = np.asarray(training.pixels[rows])
+    of_queries = extract(queries, extractor, 64, device).features
+    of_pool = extract(pool[: evaluation.samples], extractor, 64, device).features
+    neighbours = nearest(of_queries, of_pool, NEIGHBOURS)[1]
+    return {
+        "samples": pool[:shown],
+        "slerp": _interpolations(generator, experiment, evaluation_seed(seed), device),
+        "queries": queries,
+        "neighbours": pool[neighbours],
+    }
 
 
-def _nearest(queries: np.ndarray, pool: np.ndarray, extractor: Extractor, device: torch.device) -> np.ndarray:
-    asked, found = (extract(pixels, extractor, 64, device).features for pixels in (queries, pool))
-    return nearest(asked, found, NEIGHBOURS)[1]
-
-
-def _interpolated(generator: nn.Module, experiment: Experiment, seed: int, device: torch.device) -> np.ndarray:
+def _interpolations(
+    generator: nn.Module,
+    experiment: Experiment,
+    seed: int,
+    device: torch.device,
+) -> Pixels:
     """SLERP between pairs of latents, with the spatial noise and the label of the first (App. H)."""
-    seed, dim = evaluation_seed(seed), experiment.recipe.dim
     strips = []
-    for strip in range(STRIPS):
-        first, second = latents(seed, torch.tensor([2 * strip, 2 * strip + 1], device=device), dim)
-        z = slerp(first, second, torch.linspace(0, 1, FRAMES, device=device))
-        index = torch.full((FRAMES,), 2 * strip, device=device)
+    for pair in range(STRIPS):
+        index, z = strip(seed, 2 * pair, FRAMES, experiment.recipe.dim, device)
         strips.append(draw(generator, experiment.architecture, seed, index, z=z).cpu())
     return torch.stack(strips).numpy()

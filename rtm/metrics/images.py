@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -11,8 +10,9 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
 from rtm.core.errors import UserError
-from rtm.core.files import files_below, reading
+from rtm.core.files import files_below
 from rtm.core.randomness import permutation, seed_of
+from rtm.core.readers import reading
 from rtm.data.pictures import SUFFIXES, open_image
 
 Pixels = NDArray[np.uint8]
@@ -43,31 +43,35 @@ def load_images(path: Path) -> Pictures:
 
 def key_of(image: Pixels) -> bytes:
     """The key of an image (H, W, 3): the sha256 of "<H>x<W>", a line break and the image's bytes, row by row."""
-    return hashlib.sha256(f"{image.shape[0]}x{image.shape[1]}\n".encode() + image.tobytes()).digest()
+    height, width = image.shape[:2]
+    size = f"{height}x{width}\n".encode()
+    return hashlib.sha256(size + image.tobytes()).digest()
 
 
 def some_of(total: int, count: int, seed: int) -> NDArray[np.int64]:
     """The rows of a random subset, in order."""
     if count == total:
         return np.arange(total)
-    return np.sort(permutation(seed_of("subset", seed), total)[:count].numpy())
+    order = permutation(seed_of("subset", seed), total)
+    return np.sort(order[:count].numpy())
 
 
-class Chosen:
-    """A selection of the images. In a folder, only the selected files are checked and read."""
+class Selection:
+    """A part of the images. In a folder, only the selected files are checked and read."""
 
     def __init__(self, images: Pictures, rows: NDArray[np.int64]) -> None:
-        self.images, self.rows = images, rows
+        self.images = images
+        self.rows = rows
         if isinstance(images, _Folder | _Array):
             images.check(rows)
-        self._keys: list[bytes | None] = [None] * len(rows)
+        self._keys: dict[int, bytes] = {}  # of the images that were read
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, rows: Rows, /) -> Pixels:
         pixels = np.array(self.images[self.rows[rows]])
-        for row, image in zip(np.arange(len(self))[rows], pixels, strict=True):
+        for row, image in zip(np.arange(len(self))[rows].tolist(), pixels, strict=True):
             self._keys[row] = key_of(image)
         return pixels
 
@@ -80,10 +84,10 @@ class Chosen:
     @property
     def keys(self) -> list[bytes]:
         """The keys of the images, in order. Images that were not read before are read now."""
-        for row, key in enumerate(self._keys):
-            if key is None:
+        for row in range(len(self)):
+            if row not in self._keys:
                 self[row : row + 1]
-        return [key for key in self._keys if key]
+        return [self._keys[row] for row in range(len(self))]
 
     @property
     def sha256(self) -> str:
@@ -97,47 +101,53 @@ class _Folder:
     """
 
     def __init__(self, folder: Path) -> None:
-        found = sorted(path for path in files_below(folder) if not _is_hidden(path.relative_to(folder)))
-        self.paths = [path for path in found if path.suffix.lower() in SUFFIXES]
-        if broken := _broken(folder, found):
-            raise UserError(f"{broken} is a link to nothing, so images would be left out; mend or remove it.")
-        if unread := next((path for path in found if path.suffix.lower() in UNREAD), None):
-            raise UserError(f"{unread} is of a format that is not read; convert it to PNG, or move it away.")
+        files = sorted(path for path in files_below(folder) if not _is_hidden(path, folder))
+        _refuse_broken_links(folder, {path.parent for path in files})
+        self.paths = []
+        for path in files:
+            suffix = path.suffix.lower()
+            if suffix in UNREAD:
+                raise UserError(f"{path} is of a format that is not read; convert it to PNG, or move it away.")
+            if suffix in SUFFIXES:
+                self.paths.append(path)
         if not self.paths:
             raise UserError(f"{folder} holds no images ({', '.join(sorted(SUFFIXES))}).")
 
     def check(self, rows: NDArray[np.int64]) -> None:
         """Raise an error if the images are not RGB, or not all of the same size."""
         paths = [self.paths[row] for row in rows]
-        first, (width, height) = paths[0].name, _header(paths[0])
+        width, height = _header(paths[0])
         for path in paths:
-            if (size := _header(path)) != (width, height):
-                raise UserError(f"{path} is {size[0]} x {size[1]} px and {first} {width} x {height}: give one size.")
+            size = _header(path)
+            if size != (width, height):
+                first = f"{paths[0].name} {width} x {height}"
+                raise UserError(f"{path} is {size[0]} x {size[1]} px and {first}: give one size.")
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, rows: Rows, /) -> Pixels:
-        return np.stack([_pixels(self.paths[row]) for row in np.arange(len(self.paths))[rows]])
+        numbers = np.arange(len(self.paths))[rows]
+        return np.stack([_pixels(self.paths[number]) for number in numbers])
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-def _broken(folder: Path, found: Sequence[Path]) -> Path | None:
-    """A broken link, if there is one: a walk through the folder would skip it silently."""
-    places = {Path(place) for place, _, _ in os.walk(folder)} | {path.parent for path in found}
-    links = (path for place in places for path in place.iterdir() if path.is_symlink())
-    return next((link for link in links if not link.exists() and not _is_hidden(link.relative_to(folder))), None)
+def _refuse_broken_links(folder: Path, folders: set[Path]) -> None:
+    """A walk through the folder would skip a broken link silently."""
+    for place in {Path(place) for place, _, _ in os.walk(folder)} | folders:
+        for path in place.iterdir():
+            if path.is_symlink() and not path.exists() and not _is_hidden(path, folder):
+                raise UserError(f"{path} is a link to nothing, so images would be left out; mend or remove it.")
 
 
 def _header(path: Path) -> tuple[int, int]:
     with open_image(path, str(path), REMEDY) as image:
-        fault, size = _fault(image, path), image.size
-    if fault:
-        raise UserError(f"{path} {fault}.")
-    return size
+        if fault := _fault(image, path):
+            raise UserError(f"{path} {fault}.")
+        return image.size
 
 
 def _fault(image: Image.Image, path: Path) -> str:
@@ -148,8 +158,10 @@ def _fault(image: Image.Image, path: Path) -> str:
         return "has 16 bits a channel; convert all images to 8-bit RGB"
     if image.format in ("PNG", "WEBP") and getattr(image, "n_frames", 1) > 1:
         return "is an animation; save its pictures one by one"
-    if image.format != "PNG" and (turned := image.getexif().get(ExifTags.Base.Orientation, 1)) != 1:
-        return f"is stored turned (EXIF orientation {turned}); save it upright"
+    if image.format != "PNG":
+        turn = image.getexif().get(ExifTags.Base.Orientation, 1)
+        if turn != 1:
+            return f"is stored turned (EXIF orientation {turn}); save it upright"
     return ""
 
 
@@ -169,25 +181,27 @@ def _array(path: Path) -> NDArray[np.generic]:
         if path.suffix == ".npy":
             return np.lib.format.open_memmap(path, mode="r")
         with open(path, "rb") as file, np.load(file) as archive:  # numpy would not close a damaged file
-            candidates = [array for name in archive.files if (array := np.asarray(archive[name])).ndim == 4]
-    if len(candidates) != 1:
-        raise UserError(f"{path} holds {len(candidates)} arrays of images (4 axes); leave exactly one in it.")
-    return candidates[0]
+            arrays = [np.asarray(archive[name]) for name in archive.files]
+    arrays = [array for array in arrays if array.ndim == 4]
+    if len(arrays) != 1:
+        raise UserError(f"{path} holds {len(arrays)} arrays of images (4 axes); leave exactly one in it.")
+    return arrays[0]
 
 
 class _Array:
     """(N, H, W, 3) or (N, 3, H, W), uint8 or floats from 0 to 1."""
 
     def __init__(self, path: Path, array: NDArray[np.generic]) -> None:
-        self.path = path
         if array.ndim == 4 and array.shape[-1] != 3 and array.shape[1] == 3:
             array = array.transpose(0, 2, 3, 1)
         if array.ndim != 4 or array.shape[-1] != 3 or 0 in array.shape:
             raise UserError(f"{path} has the shape {array.shape}; images are (N, H, W, 3) or (N, 3, H, W), in colour.")
-        if array.dtype != np.uint8 and not np.issubdtype(array.dtype, np.floating):
+        if array.dtype == np.uint8:
+            if all(image.max() <= 1 for image in array):
+                raise UserError(f"{path} holds only 0 and 1 as uint8, which is black; save 0 to 255, or floats.")
+        elif not np.issubdtype(array.dtype, np.floating):
             raise UserError(f"{path} holds {array.dtype}; save uint8, or floats from 0 to 1.")
-        if array.dtype == np.uint8 and not any(image.max() > 1 for image in array):
-            raise UserError(f"{path} holds only 0 and 1 as uint8, which is black; save 0 to 255, or floats.")
+        self.path = path
         self.array = array
 
     def check(self, rows: NDArray[np.int64]) -> None:
@@ -200,10 +214,10 @@ class _Array:
         return len(self.array)
 
     def __getitem__(self, rows: Rows, /) -> Pixels:
-        chosen = self.array[rows]
-        if chosen.dtype == np.uint8:
-            return chosen.astype(np.uint8)
-        values = chosen.astype(np.float64)
+        part = self.array[rows]
+        if part.dtype == np.uint8:
+            return part.astype(np.uint8)
+        values = part.astype(np.float64)
         if not (values.min() >= 0 and values.max() <= 1):  # false for NaN
             raise UserError(f"{self.path} has values outside 0 to 1, or NaN; bring floats to that range or save uint8.")
         return np.rint(values * 255).astype(np.uint8)

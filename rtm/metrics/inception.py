@@ -26,10 +26,12 @@ class InceptionExtractor(Extractor):
     def __init__(self, weights: Path, resize: str = "tf1") -> None:
         super().__init__()
         tensors = load_network(weights)
-        self.network, self.resize = load_inception(tensors), resize
+        self.network = load_inception(tensors)
+        self.resize = resize
         self.register_buffer("head", tensors.get("fc.weight"))
         self.register_buffer("bias", tensors.get("fc.bias") if resize == "torch" else None)
-        self.digest, self.title = identity(weights, resize), f"Inception-v3, resize {resize}"
+        self.digest = identity(weights, resize)
+        self.title = f"Inception-v3, resize {resize}"
 
     def forward(self, images: Tensor) -> Features:
         pixels = resized(images, self.resize, self.SIDE)
@@ -37,4 +39,6 @@ class InceptionExtractor(Extractor):
             pixels = pixels.clamp(0, 255)
         pixels = pixels / 127.5 - 1 if self.resize == "torch" else (pixels - 128) / 128
         features: Tensor = self.network(pixels.contiguous(memory_format=torch.channels_last))
-        return Features(features, None if self.head is None else F.linear(features, self.head, self.bias))
+        if self.head is None:
+            return Features(features, None)
+        return Features(features, F.linear(features, self.head, self.bias))

@@ -48,10 +48,12 @@ def load_inception(tensors: Mapping[str, Tensor]) -> nn.Sequential:
     """The frozen layers with their weights, without the last layer (fc), which gives the classes."""
     with torch.device("meta"):
         network = inception_layers()
-    network.load_state_dict({name: x for name, x in tensors.items() if not name.startswith("fc.")}, assign=True)
+    of_layers = {name: tensor for name, tensor in tensors.items() if not name.startswith("fc.")}
+    network.load_state_dict(of_layers, assign=True)
     network.double().eval()
     for layer in list(network.modules()):
         if isinstance(layer, BasicConv2d):
-            layer.conv, layer.bn = fuse_conv_bn_eval(layer.conv, layer.bn), nn.Identity()
+            layer.conv = fuse_conv_bn_eval(layer.conv, layer.bn)
+            layer.bn = nn.Identity()
     network.to(torch.float32, memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network.requires_grad_(False)

@@ -30,14 +30,17 @@ class Kernel:
         if len(array) < 4:
             raise UserError(f"A kernel distance needs at least 4 {name} images, not {len(array)}.")
         points = torch.from_numpy(array.astype(np.float32)).to(best_device())
-        sums, squares = np.zeros(len(array)), 0.0
+        sums = np.zeros(len(array))
+        squares = 0.0
         for i, j, values in _tiles(points, points, symmetric=True):
+            times = 1
             if i == j:
                 values.fill_diagonal_(0)
-            else:
-                sums[j] += _summed(values, 0)
-            sums[i] += _summed(values, 1)
-            squares += float(values.square_().sum(dtype=torch.float64)) * (1 if i == j else 2)
+            else:  # the tile below the diagonal is the same one
+                times = 2
+                sums[j] += _sums(values, 0)
+            sums[i] += _sums(values, 1)
+            squares += float(values.square_().sum(dtype=torch.float64)) * times
         return cls(points, sums, squares)
 
     def __len__(self) -> int:
@@ -45,20 +48,23 @@ class Kernel:
 
     @property
     def mean(self) -> float:
-        return float(self.sums.sum() / (len(self) * (len(self) - 1)))
+        pairs = len(self) * (len(self) - 1)
+        return float(self.sums.sum() / pairs)
 
 
 def kernel_distance(real: Matrix | Kernel, fake: Matrix | Kernel) -> tuple[float, float]:
     """KID and its standard error. Only the generated images count as random; the real images are fixed."""
     a = real if isinstance(real, Kernel) else Kernel.of(real, "real")
     b = fake if isinstance(fake, Kernel) else Kernel.of(fake, "fake")
-    if a.features.shape[1] != b.features.shape[1]:
-        widths = f"{a.features.shape[1]} and {b.features.shape[1]}"
-        raise UserError(f"Real and fake features differ in width, {widths}: use one extractor.")
+    width = a.features.shape[1]
+    other = b.features.shape[1]
+    if width != other:
+        raise UserError(f"Real and fake features differ in width, {width} and {other}: use one extractor.")
     across = np.zeros(len(b))  # the mean kernel of each fake with the real ones
     for i, _, values in _tiles(b.features, a.features, symmetric=False):
-        across[i] += _summed(values, 1) / len(a)
-    return a.mean + b.mean - 2 * float(across.mean()), _error(b, across)
+        across[i] += _sums(values, 1) / len(a)
+    distance = a.mean + b.mean - 2 * float(across.mean())
+    return distance, _error(b, across)
 
 
 def _error(fake: Kernel, across: Floats) -> float:
@@ -68,11 +74,17 @@ def _error(fake: Kernel, across: Floats) -> float:
     4 var(a) / n + 2 var(b) / (n (n - 1)). If both sets are alike, the second term is the larger one. `across` does not
     change b.
     """
-    n, rows = len(fake), fake.sums / (len(fake) - 1)
+    n = len(fake)
+    rows = fake.sums / (n - 1)
     spread = np.square(rows - rows.mean()).sum()
-    rest = (fake.squares / 2 - n * (n - 1) / 2 * fake.mean**2 - (n - 1) ** 2 / (n - 2) * spread) / (n * (n - 3) / 2)
-    of_single = ((n - 1) / (n - 2) * rows - across).var(ddof=1) - rest / (n - 2)  # without the part of `rest`
-    return float(np.sqrt(4 * max(of_single, 0.0) / n + 2 * max(rest, 0.0) / (n * (n - 1))))
+    of_pairs = fake.squares / 2 - n * (n - 1) / 2 * fake.mean**2
+    of_rest = of_pairs - (n - 1) ** 2 / (n - 2) * spread
+    var_b = of_rest / (n * (n - 3) / 2)
+    single = (n - 1) / (n - 2) * rows - across
+    var_a = single.var(ddof=1) - var_b / (n - 2)
+    first = 4 * max(var_a, 0.0) / n
+    second = 2 * max(var_b, 0.0) / (n * (n - 1))
+    return float(np.sqrt(first + second))
 
 
 def _tiles(a: Tensor, b: Tensor, symmetric: bool) -> Iterator[tuple[slice, slice, Tensor]]:
@@ -81,11 +93,13 @@ def _tiles(a: Tensor, b: Tensor, symmetric: bool) -> Iterator[tuple[slice, slice
     with torch.inference_mode(), full_precision():
         for i in blocks(len(a), edge):
             for j in blocks(len(b), edge):
-                if not symmetric or i.start <= j.start:
-                    out = torch.empty(i.stop - i.start, j.stop - j.start, device=a.device)
-                    values = product(a[i], b[j], out).div_(a.shape[1]).add_(1)
-                    yield i, j, values.pow_(3)
+                if symmetric and i.start > j.start:
+                    continue
+                out = torch.empty(i.stop - i.start, j.stop - j.start, device=a.device)
+                values = product(a[i], b[j], out)
+                yield i, j, values.div_(a.shape[1]).add_(1).pow_(3)
 
 
-def _summed(values: Tensor, dim: int) -> Floats:
-    return np.asarray(values.sum(dim=dim, dtype=torch.float64).cpu().numpy())
+def _sums(values: Tensor, dim: int) -> Floats:
+    sums = values.sum(dim=dim, dtype=torch.float64)
+    return np.asarray(sums.cpu().numpy())

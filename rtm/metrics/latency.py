@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from rtm.config import Experiment
 from rtm.config.parameters import Depth
 from rtm.core.devices import best_device
-from rtm.models.drawing import labels_of, latents, load_generator, noise_of
+from rtm.models.checkpoint import load_generator
+from rtm.models.drawing import labels_of, latents, noise_of
 from rtm.models.layers import parameters
 
 
@@ -27,10 +28,11 @@ def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
     depths = {variant: replace(depth, shuffled=False) for variant, depth in experiment.depths.items()}
     medians = _median_ms(generator, experiment, list(dict.fromkeys(depths.values())), device)
     times = {variant: medians[depth] for variant, depth in depths.items()}
+    evaluation = experiment.recipe.evaluation
     return {
         "experiment": experiment.name,
-        "batch": experiment.recipe.evaluation.latency_batch,
-        "passes": experiment.recipe.evaluation.latency_passes,
+        "batch": evaluation.latency_batch,
+        "passes": evaluation.latency_passes,
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU, one thread",
         "time_ms": times.pop("native"),
         "sweep": times,
@@ -41,29 +43,40 @@ def measure_latency(experiment: Experiment, checkpoint: Path) -> dict[str, Any]:
 
 @torch.no_grad()
 def _median_ms(
-    generator: nn.Module, experiment: Experiment, depths: list[Depth], device: torch.device
+    generator: nn.Module,
+    experiment: Experiment,
+    depths: list[Depth],
+    device: torch.device,
 ) -> dict[Depth, float]:
     """The median time for each depth. The depths take turns, so that other work on the machine slows all equally."""
     evaluation = experiment.recipe.evaluation
+    architecture = experiment.architecture
     index = torch.arange(evaluation.latency_batch, device=device)
-    built = experiment.architecture
-    z, labels = latents(0, index, built.dim), labels_of(0, index, built.classes)
-    drawn = cache(noise_of(0, index))  # drawn once, because only the networks are timed, not the random numbers
+    z = latents(0, index, architecture.dim)
+    labels = labels_of(0, index, architecture.classes)
+    maps = cache(noise_of(0, index))  # drawn once, because only the networks are timed, not the random numbers
 
-    def noise(wanted: Sequence[tuple[int, ...]]) -> Sequence[torch.Tensor]:
-        return drawn(tuple(wanted))
+    def noise(wanted: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+        return maps(tuple(wanted))
 
-    def once(depth: Depth) -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        began = time.perf_counter()
+    def seconds(depth: Depth) -> float:
+        _wait(device)
+        start = time.perf_counter()
         generator(z, labels=labels, noise=noise, **depth.options())
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter() - began
+        _wait(device)
+        return time.perf_counter() - start
 
     for depth in depths * evaluation.latency_warmup:
-        once(depth)
-    passes = [[once(depth) for depth in depths] for _ in range(evaluation.latency_passes)]
-    medians = map(statistics.median, zip(*passes, strict=True))
-    return {depth: round(1000 * median / len(index), 4) for depth, median in zip(depths, medians, strict=True)}
+        seconds(depth)
+    passes: dict[Depth, list[float]] = {depth: [] for depth in depths}
+    for _ in range(evaluation.latency_passes):
+        for depth in depths:
+            passes[depth].append(seconds(depth))
+    medians = {depth: statistics.median(times) for depth, times in passes.items()}
+    return {depth: round(1000 * median / len(index), 4) for depth, median in medians.items()}
+
+
+def _wait(device: torch.device) -> None:
+    """Wait for the GPU, which computes while Python goes on."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()

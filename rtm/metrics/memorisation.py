@@ -30,48 +30,59 @@ def copies(
     if len(train) < 2:
         raise UserError(f"Copies are looked for among at least 2 training images, not {len(train)}.")
     duplicates = float(_duplicates(fake, train).mean())
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "images": len(fake),
         "near_duplicates": duplicates,
         "near_duplicates_interval": exact_share(duplicates, len(fake)),
     }
     if held_out is None:
         limit = "No images were held out, so only near-duplicates of training images can be found"
-        return found | {"says": f"{limit}: {duplicates:.2%} of the images are."}
-    return found | _nearer(fake, train, held_out, seed)
+        return result | {"says": f"{limit}: {duplicates:.2%} of the images are."}
+    return result | _nearer(fake, train, held_out, seed)
 
 
 def _duplicates(fake: NDArray[np.floating], train: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Images much nearer to one training image than to any other, or equal to one."""
-    found = nearest(fake, train, 2)[0]
-    equal = found[:, 0] <= SAME * np.linalg.norm(fake, axis=1)
-    return np.asarray(equal | (found[:, 0] < DUPLICATE * found[:, 1]))
+    distances, _ = nearest(fake, train, 2)
+    first, second = distances.T
+    equal = first <= SAME * np.linalg.norm(fake, axis=1)
+    return np.asarray(equal | (first < DUPLICATE * second))
 
 
 def _nearer(
-    fake: NDArray[np.floating], train: NDArray[np.floating], held_out: NDArray[np.floating], seed: int
+    fake: NDArray[np.floating],
+    train: NDArray[np.floating],
+    held_out: NDArray[np.floating],
+    seed: int,
 ) -> dict[str, Any]:
     """The share of images that are nearer to the training set; images with equal distances are left out.
 
     Images with the same nearest neighbour are not independent, so the test uses an effective number of images (Kish
     1965). Otherwise a model with similar images, which share few neighbours, would be reported to copy.
     """
-    if (overlap := float(_equal(held_out, train).mean())) > 0.01:
+    overlap = float(_equal(held_out, train).mean())
+    if overlap > 0.01:
         raise UserError(
             f"{overlap:.0%} of the held-out images are in the training set, so they show nothing about copies; "
             "hold out other images."
         )
-    random, size = np.random.default_rng(seed), min(len(train), len(held_out))
-    halves = [each[np.sort(random.permutation(len(each))[:size])] for each in (train, held_out)]
-    (to_train, which), (to_other, other) = (_to_nearest(fake, half) for half in halves)
-    decided = to_train != to_other
-    closer = (to_train < to_other)[decided]
+    random = np.random.default_rng(seed)
+    size = min(len(train), len(held_out))
+    some_train = train[np.sort(random.permutation(len(train))[:size])]
+    some_held_out = held_out[np.sort(random.permutation(len(held_out))[:size])]
+    to_train, in_train = _to_nearest(fake, some_train)
+    to_held_out, in_held_out = _to_nearest(fake, some_held_out)
+    decided = to_train != to_held_out
+    closer = (to_train < to_held_out)[decided]
     if not len(closer):
         raise UserError("Every generated image is as near to the training set as to the held-out images: no test.")
-    neighbours = np.where(closer, which[decided], size + other[decided])
-    effective = len(closer) ** 2 / float(np.square(np.bincount(neighbours)).sum())
+    neighbours = np.where(closer, in_train[decided], size + in_held_out[decided])
+    uses = np.bincount(neighbours)
+    effective = len(closer) ** 2 / float(np.square(uses).sum())
     share = float(closer.mean())
-    chance = float(betainc(share * effective, (1 - share) * effective + 1, 0.5)) if share > 0 else 1.0
+    chance = 1.0
+    if share > 0:
+        chance = float(betainc(share * effective, (1 - share) * effective + 1, 0.5))
     low, high = exact_share(share, effective)
     verdict = "copies, or images too near to it" if chance < SIGNIFICANCE else "no sign of copies"
     return {
@@ -87,7 +98,8 @@ def _nearer(
 
 
 def _equal(queries: NDArray[np.floating], base: NDArray[np.floating]) -> NDArray[np.bool_]:
-    return np.asarray(_to_nearest(queries, base)[0] <= SAME * np.linalg.norm(queries, axis=1))
+    distances, _ = _to_nearest(queries, base)
+    return np.asarray(distances <= SAME * np.linalg.norm(queries, axis=1))
 
 
 def _to_nearest(queries: NDArray[np.floating], base: NDArray[np.floating]) -> tuple[Floats, Ints]:

@@ -50,27 +50,35 @@ def prdc(
 
 
 def membership(
-    real: Matrix, fake: Matrix, k: int = 5, strict: bool = True, device: torch.device | str | None = None
+    real: Matrix,
+    fake: Matrix,
+    k: int = 5,
+    strict: bool = True,
+    device: torch.device | str | None = None,
 ) -> Membership:
     """The decisions behind `prdc`, one by one."""
     arrays = [distances.as_array(real, "real"), distances.as_array(fake, "fake")]
     _check(arrays, k)
     where = torch.device(device) if device else best_device()
     edge = distances.EDGE[where.type]
-    reals, fakes = (-(-len(array) // edge) for array in arrays)
-    total = reals * (reals + 1) // 2 + fakes * (fakes + 1) // 2 + reals * fakes
+    rows, cols = (len(distances.blocks(len(array), edge)) for array in arrays)  # tiles of both sets
+    among_reals = rows * (rows + 1) // 2
+    among_fakes = cols * (cols + 1) // 2
+    total = among_reals + among_fakes + rows * cols
     with torch.inference_mode(), distances.full_precision(), progress("precision and recall", total) as report:
         real_points, fake_points = distances.prepare(arrays, where)
         count = _Counter(report)
-        radii = [_radii(points, k, edge, count) for points in (real_points, fake_points)]
-        return _members(real_points, fake_points, radii[0], radii[1], k, strict, edge, count)
+        real_balls = _Balls(real_points, _radii(real_points, k, edge, count), strict)
+        fake_balls = _Balls(fake_points, _radii(fake_points, k, edge, count), strict)
+        return _members(real_balls, fake_balls, k, edge, count)
 
 
 def _check(arrays: list[NDArray[np.floating]], k: int) -> None:
-    widths = [array.shape[1] for array in arrays]
-    if widths[0] != widths[1]:
-        raise UserError(f"Real and fake features differ in width, {widths[0]} and {widths[1]}: use one extractor.")
-    if not 1 <= k < min(map(len, arrays)):
+    real, fake = arrays
+    if real.shape[1] != fake.shape[1]:
+        widths = f"{real.shape[1]} and {fake.shape[1]}"
+        raise UserError(f"Real and fake features differ in width, {widths}: use one extractor.")
+    if not 1 <= k < min(len(real), len(fake)):
         raise UserError(f"k = {k} neighbours need at least {max(k, 1) + 1} images of each kind.")
 
 
@@ -78,7 +86,8 @@ class _Counter:
     """Count the tiles of all passes for one progress bar."""
 
     def __init__(self, report: Report) -> None:
-        self.done, self.report = 0, report
+        self.done = 0
+        self.report = report
 
     def __call__(self) -> None:
         self.done += 1
@@ -88,29 +97,42 @@ class _Counter:
 def smallest(rows: Ints, values: Floats, count: int, k: int) -> Floats:
     """The k smallest values of each row in order, (count, k); infinity where a row has fewer."""
     order, rank = distances.ranked(rows, values)
-    first = order[rank < k]
+    first = rank < k
+    pairs = order[first]
     table = np.full((count, k), np.inf)
-    table[rows[first], rank[rank < k]] = values[first]
+    table[rows[pairs], rank[first]] = values[pairs]
     return table
 
 
-def _radii(points: Points, k: int, edge: int, count: _Counter) -> Floats:
+def _radii(
+    points: Points,
+    k: int,
+    edge: int,  # rows and columns of a tile
+    count: _Counter,
+) -> Floats:
     """Squared distance of each point to its k-th nearest other point; each pair of tiles is multiplied once."""
     best = np.full((len(points), k), np.inf)  # the k smallest upper bounds so far
-    kept: list[Pairs] = []  # every pair that may be nearer than the k-th of these bounds
+    candidates: list[Pairs] = []  # every pair that may be nearer than the k-th of these bounds
     pieces = distances.blocks(len(points), edge)
     diagonal = [(i, i) for i in pieces]  # come first, so that every row has a limit before the other tiles
     for i, j in diagonal + list(combinations(pieces, 2)):
-        kept.append(_near(points, i, j, best))
-        if len(kept) > len(pieces):
-            kept = [_nearer(Pairs.join(kept), best)]
+        candidates.append(_near(points, i, j, best))
+        if len(candidates) > len(pieces):
+            candidates = [_nearer(Pairs.join(candidates), best)]
         count()
-    pairs, limit = _nearer(Pairs.join(kept), best), best[:, -1]
-    least = np.minimum(smallest(pairs.rows, pairs.low, len(points), k)[:, -1], limit)  # a lower bound of every radius
-    open_ = pairs.high >= least[pairs.rows]
+    pairs = _nearer(Pairs.join(candidates), best)
+    limit = best[:, -1]
+    least = _kth(pairs, pairs.low, k, limit)  # a lower bound of every radius
+    doubtful = pairs.high >= least[pairs.rows]
     values = pairs.low.copy()
-    values[open_] = distances.exact(points, points, pairs.where(open_)).low
-    return np.asarray(np.minimum(smallest(pairs.rows, values, len(points), k)[:, -1], limit))
+    values[doubtful] = distances.exact(points, points, pairs.where(doubtful)).low
+    return _kth(pairs, values, k, limit)
+
+
+def _kth(pairs: Pairs, values: Floats, k: int, limit: Floats) -> Floats:
+    """The k-th smallest value of each row, at most its limit."""
+    nearest = smallest(pairs.rows, values, len(limit), k)
+    return np.minimum(nearest[:, -1], limit)
 
 
 def _nearer(pairs: Pairs, best: Floats) -> Pairs:
@@ -125,8 +147,10 @@ def _near(points: Points, i: slice, j: slice, best: Floats) -> Pairs:
     if i == j:
         values.fill_diagonal_(-torch.inf)
         if k < len(values):  # otherwise there are too few others in this tile
-            limit[i] = np.minimum(limit[i], distances.kth_bound(points, points, i, i, values, k))
-        values.masked_fill_(torch.ones_like(values, dtype=torch.bool).tril_(), -torch.inf)
+            bound = distances.kth_bound(points, points, i, i, values, k)
+            limit[i] = np.minimum(limit[i], bound)
+        below = torch.ones_like(values, dtype=torch.bool).tril_()
+        values.masked_fill_(below, -torch.inf)
     reach = distances.threshold(points, limit)
     mask = (values >= reach[i, None]) | (values >= reach[None, j])
     pairs = distances.select(points, points, i, j, values, mask)
@@ -134,54 +158,89 @@ def _near(points: Points, i: slice, j: slice, best: Floats) -> Pairs:
     for sharpen in (distances.refine, distances.exact):
         if len(pairs.rows) > many:
             limit = _merged(best, pairs)[:, -1]
-            pairs = sharpen(points, points, pairs.where(pairs.low <= np.maximum(limit[pairs.rows], limit[pairs.cols])))
+            possible = pairs.low <= np.maximum(limit[pairs.rows], limit[pairs.cols])
+            pairs = sharpen(points, points, pairs.where(possible))
     best[:] = _merged(best, pairs)
-    return _nearer(Pairs.join([pairs, pairs._replace(rows=pairs.cols, cols=pairs.rows)]), best)
+    mirrored = pairs._replace(rows=pairs.cols, cols=pairs.rows)
+    return _nearer(Pairs.join([pairs, mirrored]), best)
 
 
 def _merged(best: Floats, pairs: Pairs) -> Floats:
     """`best` after adding the upper bounds of new pairs; each pair counts for both of its points."""
-    points, high = np.concatenate([pairs.rows, pairs.cols]), np.concatenate([pairs.high, pairs.high])
+    k = best.shape[1]
+    points = np.concatenate([pairs.rows, pairs.cols])
+    high = np.concatenate([pairs.high, pairs.high])
     better = high < best[points, -1]
     rows, row = np.unique(points[better], return_inverse=True)
-    new = smallest(row, high[better], len(rows), best.shape[1])
+    new = smallest(row, high[better], len(rows), k)
+    both = np.concatenate([best[rows], new], axis=1)
+    both.sort(axis=1)
     merged = best.copy()
-    merged[rows] = np.sort(np.concatenate([best[rows], new], axis=1), axis=1)[:, : best.shape[1]]
+    merged[rows] = both[:, :k]
     return merged
 
 
+@dataclass(frozen=True)
+class _Balls:
+    points: Points  # the centres
+    radii: Floats  # squared
+    strict: bool
+
+    def reach(self) -> Tensor:
+        """The thresholds of the balls. A ball of radius zero holds its own centre only if the surface counts."""
+        radii = self.radii
+        if not self.strict:
+            radii = np.maximum(radii, np.finfo(np.float64).tiny)
+        return distances.threshold(self.points, radii)
+
+    def hold(self, centres: Ints, squared: Floats) -> NDArray[np.bool_]:
+        """Whether points at these distances from the centres are inside."""
+        inside = np.less if self.strict else np.less_equal
+        return np.asarray(inside(squared, self.radii[centres]))
+
+
 def _members(
-    real: Points, fake: Points, real_radii: Floats, fake_radii: Floats, k: int, strict: bool, edge: int, count: _Counter
+    real: _Balls,
+    fake: _Balls,
+    k: int,
+    edge: int,  # rows and columns of a tile
+    count: _Counter,
 ) -> Membership:
     """Which fakes lie in which real balls, and which reals lie in fake balls."""
-    inside = np.less if strict else np.less_equal
-    reach_real, reach_fake = (_reach(real, radii, strict) for radii in (real_radii, fake_radii))
-    balls, recalled, covered = np.zeros(len(fake), np.int64), np.zeros(len(real), bool), np.zeros(len(real), bool)
-    for i in distances.blocks(len(real), edge):
-        for j in distances.blocks(len(fake), edge):
-            values = distances.tile(real, fake, i, j)
+    reach_real = real.reach()
+    reach_fake = fake.reach()
+    fakes = len(fake.points)
+    balls = np.zeros(fakes, np.int64)
+    recalled = np.zeros(len(real.points), bool)
+    covered = np.zeros(len(real.points), bool)
+    for i in distances.blocks(len(real.points), edge):
+        for j in distances.blocks(fakes, edge):
+            values = distances.tile(real.points, fake.points, i, j)
             mask = (values >= reach_real[i, None]) | (values >= reach_fake[None, j])
-            pairs = _settled(real, fake, distances.select(real, fake, i, j, values, mask), real_radii, fake_radii)
-            in_real = inside(pairs.high, real_radii[pairs.rows])
-            balls += np.bincount(pairs.cols[in_real], minlength=len(fake))
+            pairs = distances.select(real.points, fake.points, i, j, values, mask)
+            pairs = _settled(real, fake, pairs)
+            in_real = real.hold(pairs.rows, pairs.high)
+            in_fake = fake.hold(pairs.cols, pairs.high)
+            balls += np.bincount(pairs.cols[in_real], minlength=fakes)
             covered[pairs.rows[in_real]] = True
-            recalled[pairs.rows[inside(pairs.high, fake_radii[pairs.cols])]] = True
+            recalled[pairs.rows[in_fake]] = True
             count()
-    return Membership(balls, recalled, covered, real_radii, k)
+    return Membership(balls, recalled, covered, real.radii, k)
 
 
-def _reach(points: Points, radii: Floats, strict: bool) -> Tensor:
-    """The thresholds of the balls. A ball of radius zero holds its own centre only if the surface counts."""
-    return distances.threshold(points, radii if strict else np.maximum(radii, np.finfo(np.float64).tiny))
-
-
-def _settled(real: Points, fake: Points, pairs: Pairs, real_radii: Floats, fake_radii: Floats) -> Pairs:
+def _settled(real: _Balls, fake: _Balls, pairs: Pairs) -> Pairs:
     """Compute pairs more exactly until no radius lies inside their error bounds, so that every decision is certain."""
-    many = 1 + len(np.unique(pairs.rows)) * len(np.unique(pairs.cols)) // 64
+    rows = len(np.unique(pairs.rows))
+    cols = len(np.unique(pairs.cols))
+    many = 1 + rows * cols // 64
     for sharpen in (distances.refine, distances.exact):
-        open_ = np.zeros(len(pairs.rows), bool)
-        for radii in (real_radii[pairs.rows], fake_radii[pairs.cols]):
-            open_ |= (pairs.low <= radii) & (radii <= pairs.high)
-        if sharpen is distances.exact or open_.sum() > many:
-            pairs = Pairs.join([pairs.where(~open_), sharpen(real, fake, pairs.where(open_))])
+        doubtful = _encloses(pairs, real.radii[pairs.rows])
+        doubtful |= _encloses(pairs, fake.radii[pairs.cols])
+        if sharpen is distances.exact or doubtful.sum() > many:
+            sharper = sharpen(real.points, fake.points, pairs.where(doubtful))
+            pairs = Pairs.join([pairs.where(~doubtful), sharper])
     return pairs
+
+
+def _encloses(pairs: Pairs, radii: Floats) -> NDArray[np.bool_]:
+    return np.asarray((pairs.low <= radii) & (radii <= pairs.high))

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 
 from rtm.core import distances
 from rtm.core.devices import best_device
-from rtm.core.distances import Floats, Ints, Matrix
+from rtm.core.distances import Floats, Ints, Matrix, Pairs
 from rtm.metrics.prdc import Membership
 from rtm.metrics.uncertainty import Interval, about, of_share
 
@@ -25,22 +25,34 @@ SLOWING = 0.85  # factor of the excess of coverage's variance from one doubling 
 HALVED = 1.2  # growth of recall's standard error if the images are halved; 1.1 to 1.35 in simulations
 
 
-def prdc_intervals(real: Matrix, fake: Matrix, members: Membership, strict: bool) -> dict[str, Interval]:
+def prdc_intervals(
+    real: Matrix,
+    fake: Matrix,
+    members: Membership,  # the decisions about the same images
+    strict: bool,
+) -> dict[str, Interval]:
     """95 % intervals by name; recall and coverage only if a quarter of the images has enough neighbours."""
-    shares, density = members.metrics(), members.balls / members.k
-    found = {
-        "precision": of_share(shares["precision"], len(density)),
-        "density": about(shares["density"], float(density.std(ddof=1)) / len(density) ** 0.5, low=0),
+    shares = members.metrics()
+    density = members.balls / members.k
+    fakes = len(density)
+    density_error = float(density.std(ddof=1)) / fakes**0.5
+    intervals = {
+        "precision": of_share(shares["precision"], fakes),
+        "density": about(shares["density"], density_error, low=0),
     }
-    if len(density) // 4 <= members.k:
-        return found
+    if fakes // 4 <= members.k:
+        return intervals
     contacts = _contacts(real, fake, members, strict)
-    halves, quarters = (_Parts.of(contacts, parts) for parts in (2, 4))
+    halves = _Parts.of(contacts, 2)
+    quarters = _Parts.of(contacts, 4)
     variances = {"recall": _of_recall(halves, quarters), "coverage": _of_coverage(contacts, halves, quarters)}
     for name, variance in variances.items():
-        share, reals = shares[name], len(members.radii)
-        found[name] = of_share(share, share * (1 - share) / variance if variance > 0 and 0 < share < 1 else reals)
-    return found
+        share = shares[name]
+        images: float = len(members.radii)
+        if variance > 0 and 0 < share < 1:
+            images = share * (1 - share) / variance  # as many independent ones have this variance
+        intervals[name] = of_share(share, images)
+    return intervals
 
 
 class _Contacts(NamedTuple):
@@ -50,58 +62,72 @@ class _Contacts(NamedTuple):
     strict: bool
     neighbours: Ints  # (fakes, wide) the nearest other fakes of each, nearest first
     squared: Floats  # (fakes, wide) their squared distances
-    reached: distances.Pairs  # a real image within the widest ball of a fake, unless it is `recalled`
-    inside: distances.Pairs  # a real image whose own ball holds a fake, unless it is `covered`
+    reached: Pairs  # a real image within the widest ball of a fake, unless it is `recalled`
+    inside: Pairs  # a real image whose own ball holds a fake, unless it is `covered`
     recalled: NDArray[np.bool_]  # (reals,) recalled by so many fakes that every part has some of them
     covered: NDArray[np.bool_]  # (reals,) covered by so many fakes that every part has some of them
 
 
 def _contacts(real: Matrix, fake: Matrix, members: Membership, strict: bool) -> _Contacts:
     arrays = [distances.as_array(real, "real"), distances.as_array(fake, "fake")]
-    k, fakes = members.k, len(arrays[1])
+    reals, fakes = map(len, arrays)
+    k = members.k
     wide = min(12 * k + 4, fakes - 1)  # with probability .999, a quarter of the images has k of these neighbours
-    recalled, covered = np.zeros(len(arrays[0]), bool), np.zeros(len(arrays[0]), bool)
-    reached, inside = list[distances.Pairs](), list[distances.Pairs]()
     within = np.less if strict else np.less_equal
+    recalled = np.zeros(reals, bool)
+    covered = np.zeros(reals, bool)
+    reached: list[Pairs] = []
+    inside: list[Pairs] = []
     with torch.inference_mode(), distances.full_precision():
         a, b = distances.prepare(arrays, best_device())
         neighbours, squared = _neighbours(b, wide)
-        j, reach = slice(0, fakes), distances.threshold(b, squared[:, -1])
+        reach = distances.threshold(b, squared[:, -1])
         own = distances.threshold(a, members.radii)
-        for i in distances.blocks(len(a), max(1, distances.TILE[a.copy.device.type] // fakes)):
+        j = slice(0, fakes)
+        for i in distances.blocks(reals, max(1, distances.TILE[a.copy.device.type] // fakes)):
             values = distances.tile(a, b, i, j)
-            pairs = distances.select(a, b, i, j, values, (values >= reach[None]) | (values >= own[i, None]))
+            mask = (values >= reach[None]) | (values >= own[i, None])
+            pairs = distances.select(a, b, i, j, values, mask)
             middle = (pairs.low + pairs.high) / 2
+            pairs = pairs._replace(low=middle)
+            in_fake = within(middle, squared[pairs.cols, k - 1])
             in_real = within(middle, members.radii[pairs.rows])
-            for chosen, sure, kept, test in (
-                (middle < squared[pairs.cols, -1], recalled, reached, within(middle, squared[pairs.cols, k - 1])),
-                (in_real, covered, inside, in_real),
-            ):
-                sure |= np.bincount(pairs.rows[test], minlength=len(a)) >= SURE
-                kept.append(pairs.where(chosen & ~sure[pairs.rows])._replace(low=middle[chosen & ~sure[pairs.rows]]))
+            in_widest = middle < squared[pairs.cols, -1]
+            recalled |= _is_sure(pairs.rows[in_fake], reals)
+            covered |= _is_sure(pairs.rows[in_real], reals)
+            reached.append(pairs.where(in_widest & ~recalled[pairs.rows]))
+            inside.append(pairs.where(in_real & ~covered[pairs.rows]))
     return _Contacts(
         k,
         strict,
         neighbours,
         squared,
-        distances.Pairs.join(reached),
-        distances.Pairs.join(inside),
-        recalled,
-        covered,
+        reached=Pairs.join(reached),
+        inside=Pairs.join(inside),
+        recalled=recalled,
+        covered=covered,
     )
+
+
+def _is_sure(rows: Ints, reals: int) -> NDArray[np.bool_]:
+    return np.asarray(np.bincount(rows, minlength=reals) >= SURE)
 
 
 def _neighbours(points: distances.Points, wide: int) -> tuple[Ints, Floats]:
     """The nearest other points of each point, and their squared distances. float32 is exact enough for a variance."""
     count = len(points)
-    neighbours, squared, j = np.empty((count, wide), np.int64), np.empty((count, wide)), slice(0, count)
+    neighbours = np.empty((count, wide), np.int64)
+    squared = np.empty((count, wide))
+    j = slice(0, count)
     for i in distances.blocks(count, max(1, distances.TILE[points.copy.device.type] // count)):
         values = distances.tile(points, points, i, j)
         values[:, i].fill_diagonal_(-torch.inf)
-        found = values.topk(wide, dim=1)
-        neighbours[i] = found.indices.cpu().numpy()
-        low = -2 * found.values.cpu().numpy().astype(np.float64)
-        squared[i] = np.maximum(low + points.margin[i, None] + points.margin[neighbours[i]], 0) * points.scale**2
+        top = values.topk(wide, dim=1)
+        neighbours[i] = top.indices.cpu().numpy()
+        low = -2 * top.values.cpu().numpy().astype(np.float64)
+        of_others = points.margin[neighbours[i]]
+        margins = low + points.margin[i, None] + of_others
+        squared[i] = np.maximum(margins, 0) * points.scale**2
     return neighbours, squared
 
 
@@ -117,28 +143,42 @@ class _Parts(NamedTuple):
     @classmethod
     def of(cls, contacts: _Contacts, parts: int) -> "_Parts":
         random = np.random.default_rng(parts)
-        drawn = [
-            _of_partition(contacts, random.permutation(len(contacts.squared)) % parts, parts) for _ in range(PARTITIONS)
-        ]
-        return cls(parts, *(float(each) for each in np.mean(drawn, axis=0)))
+        rows = []
+        for _ in range(PARTITIONS):
+            label = random.permutation(len(contacts.squared)) % parts
+            rows.append(_of_partition(contacts, label, parts))
+        recall, coverage, missed, once = np.mean(rows, axis=0).tolist()
+        return cls(parts, recall, coverage, missed, once)
 
 
 def _of_partition(contacts: _Contacts, label: Ints, parts: int) -> tuple[float, float, float, float]:
     same = label[contacts.neighbours] == label[:, None]
     enough = same.cumsum(axis=1) >= contacts.k
-    last = np.where(enough.any(axis=1), enough.argmax(axis=1), same.shape[1] - 1)
-    radii = np.take_along_axis(contacts.squared, last[:, None], axis=1)[:, 0]
+    wide = same.shape[1]
+    last = np.where(enough.any(axis=1), enough.argmax(axis=1), wide - 1)
+    radii = np.take_along_axis(contacts.squared, last[:, None], axis=1)
+    radii = radii[:, 0]
     within = np.less if contacts.strict else np.less_equal
-    near = contacts.reached.where(within(contacts.reached.low, radii[contacts.reached.cols]))
+    pairs = contacts.reached
+    near = pairs.where(within(pairs.low, radii[pairs.cols]))
     recalled = _counts(near, label, parts, contacts.recalled) > 0
     held = _counts(contacts.inside, label, parts, contacts.covered)
-    recall, coverage = (each.mean(axis=1).var(ddof=1) for each in (recalled, held > 0))
-    return float(recall), float(coverage), float((held == 0).mean()), float((held == 1).mean())
+    recall = recalled.mean(axis=1).var(ddof=1)
+    coverage = (held > 0).mean(axis=1).var(ddof=1)
+    missed = (held == 0).mean()
+    once = (held == 1).mean()
+    return float(recall), float(coverage), float(missed), float(once)
 
 
-def _counts(pairs: distances.Pairs, label: Ints, parts: int, sure: NDArray[np.bool_]) -> Ints:
+def _counts(
+    pairs: Pairs,
+    label: Ints,  # (fakes,) the part of each
+    parts: int,
+    sure: NDArray[np.bool_],  # (reals,) paired with some of every part
+) -> Ints:
     """(parts, reals): how many images of each part are paired with each real image."""
-    counts = np.bincount(label[pairs.cols] * len(sure) + pairs.rows, minlength=parts * len(sure))
+    cells = label[pairs.cols] * len(sure) + pairs.rows
+    counts = np.bincount(cells, minlength=parts * len(sure))
     return np.asarray(counts.reshape(parts, -1) + SURE * sure)
 
 
@@ -147,7 +187,8 @@ def _of_recall(halves: _Parts, quarters: _Parts) -> float:
     ratio from a quarter to a half, which is noisy, and `HALVED`."""
     if halves.recall <= 0:
         return 0.0
-    step = np.clip(np.sqrt(quarters.recall / halves.recall), 1, np.sqrt(2))
+    ratio = np.sqrt(quarters.recall / halves.recall)
+    step = np.clip(ratio, 1, np.sqrt(2))
     return halves.recall / float(step * HALVED)
 
 
@@ -159,32 +200,45 @@ def _of_coverage(contacts: _Contacts, halves: _Parts, quarters: _Parts) -> float
     the variance by a factor; its excess over 1 falls from a quarter to a half and from a half to all images. Because
     the number of images is fixed, `once`^2 / images is subtracted.
     """
-    held = _counts(contacts.inside, np.zeros(len(contacts.squared), np.int64), 1, contacts.covered)[0]
-    missed, once = float((held == 0).mean()), float((held == 1).mean())
+    images = len(contacts.squared)
+    whole = np.zeros(images, np.int64)
+    held = _counts(contacts.inside, whole, 1, contacts.covered)[0]
+    reals = len(held)
+    missed = float((held == 0).mean())
+    once = float((held == 1).mean())
     if not 0 < missed < halves.missed < quarters.missed:
         return 0.0
-    images, reals = len(contacts.squared), len(held)
-    excess = [
-        (part.coverage + part.once**2 * part.parts / images) * reals / (part.missed - later) - 1
-        for part, later in ((halves, missed), (quarters, halves.missed))
-    ]
-    step = np.clip(excess[0] / max(excess[1], 1e-9), 0, 1) * SLOWING
-    factor = 1 + max(excess[0], 0.0) * float(step)
+
+    def excess(part: _Parts, later: float) -> float:
+        variance = part.coverage + part.once**2 * part.parts / images
+        return variance * reals / (part.missed - later) - 1
+
+    of_halves = excess(halves, missed)
+    of_quarters = excess(quarters, halves.missed)
+    step = np.clip(of_halves / max(of_quarters, 1e-9), 0, 1) * SLOWING
+    factor = 1 + max(of_halves, 0.0) * float(step)
     once_more = missed * (1 - _missed_again(quarters.missed, halves.missed, missed))
     return max(factor * once_more / reals - once**2 / images, 0.0)
 
 
 def _missed_again(quarter: float, half: float, whole: float) -> float:
     """P(missed with twice the images) / P(missed), if P(missed with t times the images) is (1 + t s)^-a."""
-    first, second = np.log(half / quarter), np.log(whole / half)
+    first = np.log(half / quarter)
+    second = np.log(whole / half)
 
     def growth(s: float, t: float) -> float:
         return float(np.log1p(2 * t * s) - np.log1p(t * s))
 
     def misfit(log_s: float) -> float:
         s = float(np.exp(log_s))
-        return growth(s, 1 / 2) / growth(s, 1 / 4) - float(second / first)
+        ratio = growth(s, 1 / 2) / growth(s, 1 / 4)
+        return ratio - float(second / first)
 
-    low, high = -8.0, 8.0  # s = 0: all real images have one P; infinite s: P is 0 or 1
-    best = brentq(misfit, low, high) if misfit(low) > 0 > misfit(high) else (low if misfit(low) <= 0 else high)
-    return float(np.exp(second * growth(np.exp(best), 1) / growth(np.exp(best), 1 / 2)))
+    low = -8.0  # s = 0: all real images have one P
+    high = 8.0  # infinite s: P is 0 or 1
+    best = low if misfit(low) <= 0 else high
+    if misfit(low) > 0 > misfit(high):
+        best = brentq(misfit, low, high)
+    s = np.exp(best)
+    logarithm = second * growth(s, 1) / growth(s, 1 / 2)
+    return float(np.exp(logarithm))

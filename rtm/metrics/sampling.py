@@ -1,19 +1,25 @@
-"""Generate the images of a checkpoint that are measured."""
+"""The images of a checkpoint that are measured."""
 
+import math
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from rtm.config import Experiment
+from rtm.config.architecture import Architecture
 from rtm.config.parameters import Depth
-from rtm.core.devices import best_device
-from rtm.core.files import atomic_folder
+from rtm.core.files import room
 from rtm.core.progress import progress
 from rtm.core.randomness import permutation, seed_of
-from rtm.models.drawing import draw, labels_of, latents, load_generator
+from rtm.metrics.images import Pixels, Rows
+from rtm.models.drawing import draw_batches, labels_of, latents
 
 
 def evaluation_seed(seed: int) -> int:
@@ -21,54 +27,95 @@ def evaluation_seed(seed: int) -> int:
     return seed_of("evaluation", seed)
 
 
-def mapper_inputs(generator: nn.Module, experiment: Experiment, seed: int, index: torch.Tensor) -> torch.Tensor:
+def mapper_inputs(generator: nn.Module, architecture: Architecture, seed: int, index: Tensor) -> Tensor:
     """The mapper's inputs for images `index`: z and, with classes, the embedding of the label beside it."""
-    built = experiment.architecture
-    z, labels = latents(seed, index, built.dim), labels_of(seed, index, built.classes)
+    z = latents(seed, index, architecture.dim)
+    labels = labels_of(seed, index, architecture.classes)
     if labels is None:
         return z
-    return cast(torch.Tensor, cast(Any, generator).mapping.conditioned(z, labels))
+    return cast(Tensor, cast(Any, generator).mapping.conditioned(z, labels))
 
 
-def write_samples(experiment: Experiment, checkpoint: Path, folder: Path, seed: int) -> None:
-    """Write <variant>.npy for each variant, and <variant>.steps.npy if samples halt. The folder appears only when it is
-    complete."""
-    device = best_device()
-    generator = load_generator(experiment.architecture, checkpoint, device)
-    with atomic_folder(folder) as temporary:
-        for variant in experiment.variants:
-            _write_variant(generator, experiment, temporary / f"{variant}.npy", seed, variant, device)
+@dataclass(frozen=True)
+class Samples:
+    """The first images of a variant. All are drawn when one is read, into a file that vanishes with the process: they
+    may not fit into memory."""
+
+    generator: nn.Module
+    experiment: Experiment
+    seed: int  # of the training
+    variant: str
+    count: int
+    folder: Path  # of the file
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, rows: Rows, /) -> Pixels:
+        return self.pixels[rows]
+
+    @property
+    def depth(self) -> Depth:
+        return self.experiment.depths[self.variant]
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.generator.parameters()).device
+
+    @cached_property
+    def pixels(self) -> NDArray[np.uint8]:
+        evaluation = self.experiment.recipe.evaluation
+        side = self.experiment.dataset.resolution
+        whole = -(-self.count // evaluation.batch) * evaluation.batch  # another batch size would round differently
+        drawn = min(whole, evaluation.samples)
+        depth = {"H": self.steps} if self.depth.halting else self.depth.options()
+        pixels = _on_disk(self.folder, (drawn, side, side, 3))
+        first = 0
+        title = f"sample {self.experiment.name} seed {self.seed} {self.variant}"
+        with progress(title, drawn) as report:
+            for images in draw_batches(
+                self.generator,
+                self.experiment.architecture,
+                evaluation_seed(self.seed),
+                drawn,
+                evaluation.batch,
+                self.device,
+                **depth,
+            ):
+                last = first + len(images)
+                pixels[first:last] = images.numpy()
+                report(last)
+                first = last
+        return pixels[: self.count]
+
+    @cached_property
+    def steps(self) -> Tensor:
+        """The steps of each image; if it halts, of all samples of the evaluation."""
+        if self.depth.halting is None:
+            return torch.full((self.count,), self.depth.H or 0, device=self.device)
+        steps = self._halting_steps()
+        if not self.depth.shuffled:
+            return steps
+        order = permutation(seed_of("shuffled", self.seed), len(steps))
+        return steps[order.to(self.device)]
+
+    @torch.no_grad()
+    def _halting_steps(self) -> Tensor:
+        """The steps after which each sample halts."""
+        halting = self.depth.halting
+        assert halting is not None
+        evaluation = self.experiment.recipe.evaluation
+        mapper = cast(Any, self.generator).mapper
+        parts = []
+        for index in torch.arange(evaluation.samples, device=self.device).split(evaluation.batch):
+            z = mapper_inputs(self.generator, self.experiment.architecture, evaluation_seed(self.seed), index)
+            parts.append(mapper.settle(z, halting.tolerance, halting.max)[1])
+        return torch.cat(parts)
 
 
-def _write_variant(
-    generator: nn.Module, experiment: Experiment, path: Path, seed: int, variant: str, device: torch.device
-) -> None:
-    evaluation, side = experiment.recipe.evaluation, experiment.dataset.resolution
-    pixels = np.lib.format.open_memmap(path, "w+", np.uint8, (evaluation.samples, side, side, 3))
-    depth = experiment.depths[variant]
-    steps = _halted(generator, experiment, seed, depth, device) if depth.halting else None
-    if steps is not None:
-        np.save(path.with_suffix(".steps.npy"), steps.cpu().numpy())
-    with progress(f"sample {experiment.name} seed {seed} {variant}", evaluation.samples) as report:
-        for first in range(0, evaluation.samples, evaluation.batch):
-            index = torch.arange(first, min(first + evaluation.batch, evaluation.samples), device=device)
-            options = depth.options() if steps is None else {"H": steps[index]}
-            drawn = draw(generator, experiment.architecture, evaluation_seed(seed), index, **options)
-            pixels[first : first + len(index)] = drawn.cpu().numpy()
-            report(first + len(index))
-    pixels.flush()
-
-
-@torch.no_grad()
-def _halted(
-    generator: nn.Module, experiment: Experiment, seed: int, depth: Depth, device: torch.device
-) -> torch.Tensor:
-    """The steps after which each sample halts (samples,). If shuffled, each sample gets the steps of another sample."""
-    evaluation, settle = experiment.recipe.evaluation, cast(Any, generator.mapper).settle
-    assert depth.halting is not None
-    parts = []
-    for index in torch.arange(evaluation.samples, device=device).split(evaluation.batch):
-        z = mapper_inputs(generator, experiment, evaluation_seed(seed), index)
-        parts.append(settle(z, depth.halting.tolerance, depth.halting.max)[1])
-    steps = torch.cat(parts)
-    return steps[permutation(seed_of("shuffled", seed), len(steps)).to(device)] if depth.shuffled else steps
+def _on_disk(folder: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """An array in a file without a name, which vanishes with the array."""
+    with room(folder, math.prod(shape)):  # a full disk would end the process without a word
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return np.memmap(file, np.uint8, "w+", shape=shape)

@@ -18,24 +18,37 @@ SMALLEST = 1e-10  # share of the largest eigenvalue; smaller eigenvalues are rou
 SEED = 0  # of the random images and pairs that represent a large set
 
 
-def about(value: float, error: float, low: float = -np.inf, high: float = np.inf) -> Interval:
-    """value +- 1.96 standard errors, cut to the possible range of the metric."""
-    return max(value - NORMAL * error, low), min(value + NORMAL * error, high)
+def about(
+    value: float,
+    error: float,  # standard error
+    low: float = -np.inf,  # the possible range of the metric
+    high: float = np.inf,
+) -> Interval:
+    """value +- 1.96 standard errors, cut to the possible range."""
+    half = NORMAL * error
+    return max(value - half, low), min(value + half, high)
 
 
 def of_share(share: float, count: float) -> Interval:
     """Wilson's interval for a share of independent images; it also works near 0 and 1."""
     z2 = NORMAL**2 / count
-    middle, half = share + z2 / 2, NORMAL * np.sqrt(share * (1 - share) / count + z2 / (4 * count))
-    low, high = (float(end) / (1 + z2) for end in (middle - half, middle + half))
-    return (low if share > 0 else 0.0), (high if share < 1 else 1.0)
+    middle = share + z2 / 2
+    variance = share * (1 - share) / count
+    half = NORMAL * np.sqrt(variance + z2 / (4 * count))
+    low = float(middle - half) / (1 + z2) if share > 0 else 0.0
+    high = float(middle + half) / (1 + z2) if share < 1 else 1.0
+    return low, high
 
 
 def exact_share(share: float, count: float) -> Interval:
     """Clopper's and Pearson's exact binomial interval; `count` need not be whole."""
     hits = share * count
-    low = float(betaincinv(hits, count - hits + 1, 0.025)) if hits > 0 else 0.0
-    high = float(betaincinv(hits + 1, count - hits, 0.975)) if hits < count else 1.0
+    low = 0.0
+    high = 1.0
+    if hits > 0:
+        low = float(betaincinv(hits, count - hits + 1, 0.025))
+    if hits < count:
+        high = float(betaincinv(hits + 1, count - hits, 0.975))
     return low, high
 
 
@@ -47,20 +60,30 @@ def frechet_error(real: Statistics, fake: Statistics) -> float:
     both Gaussians are nearly equal, two terms of second order matter. First, leaving out an image also changes T.
     Second, the influences of two images are not independent, and the variance of influences counts this part twice.
     """
-    chosen, (roots, scores) = _directions(real, fake)
-    centred, n = fake.features[chosen] - fake.mean, len(fake)
-    pairing = roots[:, None] * roots / (roots[:, None] + roots)
+    rows, (roots, scores) = _directions(real, fake)
+    n = len(fake)
+    centred = fake.features[rows] - fake.mean
     squares = np.square(scores)
     mapped = squares @ roots  # c^T T c
-    alone = 2 * centred @ (fake.mean - real.mean) + np.square(centred).sum(axis=1) - mapped
-    alone -= np.einsum("ij,ij->i", squares @ pairing, squares) / (2 * n)
+    column = roots[:, None]
+    pairing = column * roots / (column + roots)
+    alone = 2 * centred @ (fake.mean - real.mean)  # the influence of one image
+    alone = alone + np.square(centred).sum(axis=1) - mapped
+    alone -= _row_products(squares @ pairing, squares) / (2 * n)
     one, other = _pairs(len(scores))
     common = scores[one] * scores[other]
-    both = 2 * np.einsum("ij,ij->i", centred[one], centred[other])
-    both += np.einsum("ij,ij->i", common @ pairing, common) - (mapped[one] + mapped[other] - mapped.mean()) / 2
+    of_pairs = mapped[one] + mapped[other] - mapped.mean()
+    both = 2 * _row_products(centred[one], centred[other])  # the influence of two images together
+    both += _row_products(common @ pairing, common) - of_pairs / 2
     variance = alone.var(ddof=1) / n
+    counted_twice = np.square(both).mean() / (2 * n**2)
     # at least half: this is exact if only `both` matters, which `variance` counts twice
-    return float(np.sqrt(max(variance - np.square(both).mean() / (2 * n**2), variance / 2)))
+    return float(np.sqrt(max(variance - counted_twice, variance / 2)))
+
+
+def _row_products(a: Floats, b: Floats) -> Floats:
+    """The scalar product of each row of a with the same row of b."""
+    return np.asarray(np.einsum("ij,ij->i", a, b))
 
 
 class _Directions(NamedTuple):
@@ -70,22 +93,28 @@ class _Directions(NamedTuple):
 
 def _directions(real: Statistics, fake: Statistics) -> tuple[Ints, _Directions]:
     """The images that represent all, and their coordinates in a basis in which T is diagonal."""
-    if len(fake) < len(fake.mean):  # with few images, their products are a smaller matrix
+    few = len(fake) < len(fake.mean)
+    if few:  # their products are a smaller matrix
         products = crossed(fake, real)
         values, vectors = np.linalg.eigh(products @ products.T)
-        positive = values > values[-1] * SMALLEST
-        return np.arange(len(fake)), _Directions(
-            np.sqrt(values[positive]), vectors[:, positive] * np.sqrt(len(fake) - 1)
-        )
-    values, vectors = np.linalg.eigh(real.factor @ fake.covariance @ real.factor.T)
+    else:
+        mapped = real.factor @ fake.covariance @ real.factor.T
+        values, vectors = np.linalg.eigh(mapped)
     positive = values > values[-1] * SMALLEST
     roots = np.sqrt(values[positive])
-    chosen = np.sort(np.random.default_rng(SEED).permutation(len(fake))[:ROWS])
-    whitening = real.factor.T @ vectors[:, positive] / roots
-    return chosen, _Directions(roots, (fake.features[chosen] - fake.mean) @ whitening)
+    vectors = vectors[:, positive]
+    if few:
+        scores = vectors * np.sqrt(len(fake) - 1)
+        return np.arange(len(fake)), _Directions(roots, scores)
+    order = np.random.default_rng(SEED).permutation(len(fake))
+    rows = np.sort(order[:ROWS])
+    whitening = real.factor.T @ vectors / roots
+    scores = (fake.features[rows] - fake.mean) @ whitening
+    return rows, _Directions(roots, scores)
 
 
 def _pairs(count: int) -> tuple[Ints, Ints]:
     """As many pairs of different images as there are images."""
     one = np.arange(count)
-    return one, (one + np.random.default_rng(SEED).integers(1, count, count)) % count
+    steps = np.random.default_rng(SEED).integers(1, count, count)
+    return one, (one + steps) % count

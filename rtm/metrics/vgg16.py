@@ -6,7 +6,8 @@ from PIL import Image
 from torch import Tensor
 
 from rtm.core.errors import UserError
-from rtm.data.weights import NETWORKS
+from rtm.data.networks import NETWORKS
+from rtm.data.weights import load_network
 from rtm.metrics.features import Extractor, Features, identity
 from rtm.metrics.resize import imagenet_normalised, resized_by_pillow
 from rtm.models.vgg16 import load_vgg16
@@ -18,11 +19,11 @@ class VGG16Extractor(Extractor):
     SIDE = 224
     title = "VGG16-fc2"
 
-    def __init__(self, weights: Path) -> None:
+    def __init__(self, weights: Path, resize: str = "none") -> None:
         super().__init__()
-        self.network = load_vgg16(weights)
+        self.network = load_vgg16(load_network(weights))
         if not self.network.classifier:
-            address = NETWORKS["vgg16"].sources[0].url
+            address = NETWORKS["vgg16"].sources[0].origin
             raise UserError(
                 f"{weights} holds VGG16's convolutions only; get {address} and run "
                 f"`rtm fetch vgg16 --source {Path(address).name}`."

@@ -30,7 +30,8 @@ class AdaIN(nn.Module):
         scale, shift = self.affine(w)[:, :, None, None].chunk(2, 1)
         if x.shape[-1] > 1:
             x = x - x.mean((2, 3), keepdim=True)
-            scale = scale * torch.rsqrt(x.square().mean((2, 3), keepdim=True) + self.eps)
+            variance = x.square().mean((2, 3), keepdim=True)
+            scale = scale * torch.rsqrt(variance + self.eps)
         return torch.addcmul(shift, x, scale)
 
 
@@ -42,10 +43,14 @@ class ResidualBranch(nn.Module):
         inner = max(1, int(width * bottleneck))
         size = 3 if resolution > 2 else 1  # on tiny maps a 3x3 would see mostly padding
         self.layers = nn.Sequential(
-            *[nn.GELU(), nn.Conv2d(width, inner, 1)],
-            *[nn.GELU(), nn.Conv2d(inner, inner, size, padding=size // 2)],
-            *[nn.GELU(), nn.Conv2d(inner, inner, size, padding=size // 2)],
-            *[nn.GELU(), nn.Conv2d(inner, width, 1)],
+            nn.GELU(),
+            nn.Conv2d(width, inner, 1),
+            nn.GELU(),
+            nn.Conv2d(inner, inner, size, padding=size // 2),
+            nn.GELU(),
+            nn.Conv2d(inner, inner, size, padding=size // 2),
+            nn.GELU(),
+            nn.Conv2d(inner, width, 1),
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -75,12 +80,20 @@ class DecoderBlock(nn.Module):
     """One block of Fig. 4; the first of a stage also upsamples and, if the widths differ, changes the width."""
 
     def __init__(
-        self, branch: nn.Module, adain: AdaIN, widths: tuple[int, int], upsample: int, noise_std: float | None
+        self,
+        branch: nn.Module,
+        adain: AdaIN,
+        before: int,  # channels of the input
+        width: int,  # channels of the output
+        upsample: int,  # factor
+        noise_std: float | None,  # None: no noise
     ) -> None:
         super().__init__()
-        self.branch, self.adain, self.upsample = branch, adain, upsample
-        self.resize = nn.Conv2d(*widths, 1) if widths[0] != widths[1] else None
-        self.noise = None if noise_std is None else nn.Parameter(torch.randn(widths[1], 1, 1) * noise_std)
+        self.branch = branch
+        self.adain = adain
+        self.upsample = upsample
+        self.resize = nn.Conv2d(before, width, 1) if before != width else None
+        self.noise = None if noise_std is None else nn.Parameter(torch.randn(width, 1, 1) * noise_std)
 
     def forward(self, x: Tensor, w: Tensor, noise: Tensor | None) -> Tensor:
         if self.resize is not None:
@@ -112,21 +125,23 @@ class Decoder(nn.Module):
         channels: int = 3,  # 1: grey images; the one channel is repeated three times
     ) -> None:
         super().__init__()
-        blocks, widths = ({int(r): n for r, n in given.items()} for given in (blocks, widths or {}))  # JSON has texts
-        self.stages = sorted(blocks)
-        self.noise_resolutions = [r for r in self.stages if noise and r <= noise_max_resolution]
-        width_at = {r: widths.get(r, width) for r in self.stages}
-        self.constant = nn.Parameter(torch.randn(1, width_at[self.stages[0]], self.stages[0], self.stages[0]))
-        self.resolutions = [r for r in self.stages for _ in range(blocks[r])]  # the resolution of each block
+        blocks = _by_number(blocks)
+        widths = _by_number(widths or {})
+        stages = sorted(blocks)
+        first = stages[0]
+        self.noise_resolutions = [r for r in stages if noise and r <= noise_max_resolution]
+        width_at = {r: widths.get(r, width) for r in stages}
+        self.constant = nn.Parameter(torch.randn(1, width_at[first], first, first))
+        self.resolutions = [r for r in stages for _ in range(blocks[r])]  # the resolution of each block
         self.layers = nn.ModuleList()
-        for before, now in pairwise([self.stages[0], *self.resolutions]):
+        for before, now in pairwise([first, *self.resolutions]):
             w = width_at[now]
             branch = ResidualBranch(w, now, bottleneck) if block == "residual" else ConvNeXtBranch(w, expansion)
             _initialise(branch, len(self.resolutions))
             noise_here = noise_std if now in self.noise_resolutions else None
             adain = AdaIN(dim, w, norm_eps)
-            self.layers.append(DecoderBlock(branch, adain, (width_at[before], w), now // before, noise_here))
-        self.to_image = nn.Conv2d(width_at[self.stages[-1]], channels, 1)
+            self.layers.append(DecoderBlock(branch, adain, width_at[before], w, now // before, noise_here))
+        self.to_image = nn.Conv2d(width_at[stages[-1]], channels, 1)
         self.gain = nn.Parameter(torch.ones(channels, 1, 1))
         self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
 
@@ -137,7 +152,13 @@ class Decoder(nn.Module):
         x = self.constant.expand(len(w), -1, -1, -1)
         for resolution, layer in zip(self.resolutions, self.layers, strict=True):
             x = layer(x, w, maps.get(resolution))
-        return cast(Tensor, self.to_image(x) * self.gain + self.bias).expand(-1, 3, -1, -1)
+        images: Tensor = self.to_image(x) * self.gain + self.bias
+        return images.expand(-1, 3, -1, -1)
+
+
+def _by_number(values: Mapping[int, int]) -> dict[int, int]:
+    """The same mapping with whole numbers as keys; JSON has texts."""
+    return {int(resolution): value for resolution, value in values.items()}
 
 
 def _initialise(branch: nn.Module, blocks: int) -> None:

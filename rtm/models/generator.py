@@ -1,5 +1,7 @@
 """The generator of RS-IMLE, and of all methods except StyleGAN2: a mapper and a decoder (Sec. 3.2)."""
 
+from typing import cast
+
 from torch import Tensor, nn
 
 from rtm.config.architecture import Architecture
@@ -14,20 +16,26 @@ class Generator(nn.Module):
 
     def __init__(self, mapper: nn.Module, decoder: nn.Module) -> None:
         super().__init__()
-        self.mapper, self.decoder = mapper, decoder
+        self.mapper = mapper
+        self.decoder = decoder
 
     def forward(
-        self, z: Tensor, labels: Tensor | None = None, noise: Noise | None = None, **depth: float | Tensor
+        self,
+        z: Tensor,
+        labels: Tensor | None = None,
+        noise: Noise | None = None,
+        **depth: float | Tensor,
     ) -> Tensor:
         """Images for z. `depth` has a recursive mapper's H, or its tolerance and max_H."""
         return self.decode(self.mapper(z, **depth), noise)
 
     def decode(self, w: Tensor, noise: Noise | None) -> Tensor:
         """Images for w. A decoder without `noise_resolutions` takes no noise."""
-        wanted = getattr(self.decoder, "noise_resolutions", None)
-        maps = noise([(r,) for r in wanted]) if noise and wanted else []
-        images: Tensor = self.decoder(w) if wanted is None else self.decoder(w, maps)
-        return images
+        resolutions = getattr(self.decoder, "noise_resolutions", None)
+        if resolutions is None:
+            return cast(Tensor, self.decoder(w))
+        maps = noise([(r,) for r in resolutions]) if noise and resolutions else []
+        return cast(Tensor, self.decoder(w, maps))
 
     def compile_parts(self) -> None:
         compile_mapper(self.mapper)
@@ -37,7 +45,10 @@ class Generator(nn.Module):
 def build_generator(architecture: Architecture) -> Generator:
     """Build the decoder before the mapper: so with one seed, it starts with the same weights for all mappers."""
     assert architecture.decoder is not None
-    options, given = dict(architecture.decoder), {"dim": architecture.dim}
-    own = options.pop("kind", None)  # a user's class
-    decoder = built(own or Decoder, given | ({"resolution": architecture.resolution} if own else {}), options)
+    options = dict(architecture.decoder)
+    kind = options.pop("kind", Decoder)  # of a user's class
+    sizes = {"dim": architecture.dim}
+    if kind is not Decoder:
+        sizes["resolution"] = architecture.resolution
+    decoder = built(kind, sizes, options)
     return Generator(build_mapper(architecture.mapper, architecture.dim), decoder)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -12,9 +13,10 @@ Noise = Callable[[Sequence[tuple[int, ...]]], Sequence[Tensor]]  # for (R,) or (
 _TRUNCATED_STD = 0.8796256610342398  # standard deviation of N(0, 1) cut at +-2
 
 
-def full_precision(x: Tensor) -> torch.autocast:
+def no_autocast(x: Tensor) -> torch.autocast:
     """Switch autocast off: styles, statistics, images and logits keep the precision of the weights."""
-    return torch.autocast(x.device.type if x.device.type != "meta" else "cpu", enabled=False)
+    kind = x.device.type
+    return torch.autocast("cpu" if kind == "meta" else kind, enabled=False)
 
 
 def pixel_norm(x: Tensor) -> Tensor:
@@ -24,8 +26,9 @@ def pixel_norm(x: Tensor) -> Tensor:
 
 def relative_change(before: Tensor, after: Tensor, axes: int | tuple[int, ...]) -> Tensor:
     """|after - before| / |after| over the axes."""
-    moved: Tensor = torch.linalg.vector_norm(after - before, dim=axes) / torch.linalg.vector_norm(after, dim=axes)
-    return moved
+    distance = torch.linalg.vector_norm(after - before, dim=axes)
+    length = torch.linalg.vector_norm(after, dim=axes)
+    return cast(Tensor, distance / length)
 
 
 def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | None = None) -> Tensor:
@@ -37,7 +40,8 @@ def truncated_normal_(tensor: Tensor, std: float, generator: torch.Generator | N
 
 def compile_mapper(mapper: nn.Module) -> None:
     """Compile only the block of a recursive mapper: the whole recursion would take minutes and run no faster."""
-    if isinstance(block := getattr(mapper, "block", None), nn.Module):
+    block = getattr(mapper, "block", None)
+    if isinstance(block, nn.Module):
         compile_part(block)
 
 
@@ -66,7 +70,8 @@ class Linear(nn.Module):
         equalised: bool = False,  # StyleGAN2's start and gain; otherwise LeCun's start, as in TRM
     ) -> None:
         super().__init__()
-        self.lr_mul = self.gain = lr_mul
+        self.lr_mul = lr_mul
+        self.gain = lr_mul
         self.weight = nn.Parameter(torch.empty(fan_out, fan_in))
         self.bias = None if bias is None else nn.Parameter(torch.full((fan_out,), bias / lr_mul))
         if equalised:
@@ -77,13 +82,19 @@ class Linear(nn.Module):
     def equalise(self, anew: bool = True) -> None:
         """Equalise the learning rate: store weights in units of their initial deviation, so that Adam changes the same
         share of a weight for every fan-in. With `anew`, draw new unit normal weights, as StyleGAN2 does."""
-        before, self.gain = self.gain, self.lr_mul / math.sqrt(self.weight.shape[1])
+        before = self.gain
+        self.gain = self.lr_mul / math.sqrt(self.weight.shape[1])
         with torch.no_grad():
-            self.weight.normal_().div_(self.lr_mul) if anew else self.weight.mul_(before / self.gain)
+            if anew:
+                self.weight.normal_().div_(self.lr_mul)
+            else:
+                self.weight.mul_(before / self.gain)
 
     def effective(self) -> Tensor:
         return self.weight if self.gain == 1 else self.weight * self.gain
 
     def forward(self, x: Tensor) -> Tensor:
-        bias = self.bias if self.bias is None or self.lr_mul == 1 else self.bias * self.lr_mul
+        bias: Tensor | None = self.bias
+        if bias is not None and self.lr_mul != 1:
+            bias = bias * self.lr_mul
         return F.linear(x, self.effective(), bias)

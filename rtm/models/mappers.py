@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm.core.errors import UserError
-from rtm.models.layers import Linear, full_precision, pixel_norm, relative_change, truncated_normal_
+from rtm.models.layers import Linear, no_autocast, pixel_norm, relative_change, truncated_normal_
 
 _STATE_SEED = 0  # the initial states are constants of the architecture, not of a run
 
@@ -30,7 +30,14 @@ def rms_norm(h: Tensor, axis: int, eps: float) -> Tensor:
 class SwiGLU(nn.Module):
     """h + down(silu(gate(h)) * up(h)) along the tokens or the channels of h (tokens, batch, width); no biases."""
 
-    def __init__(self, size: int, axis: Literal[0, -1], expansion: float, round_to: int, lr_mul: float) -> None:
+    def __init__(
+        self,
+        size: int,
+        axis: Literal[0, -1],
+        expansion: float,
+        round_to: int,
+        lr_mul: float,
+    ) -> None:
         super().__init__()
         self.axis = axis
         inner = math.ceil(round(expansion * size * 2 / 3) / round_to) * round_to
@@ -38,13 +45,17 @@ class SwiGLU(nn.Module):
         self.down = Linear(inner, size, bias=None, lr_mul=lr_mul)
 
     def forward(self, h: Tensor) -> Tensor:
-        x = h.flatten(1) if self.axis == 0 else h.flatten(0, 1).T  # (size, rest): each column is mixed
-        gate, up = (x.T @ half.T for half in self.gate_up.effective().chunk(2))  # two products: both are contiguous
-        down = self.down.effective()
+        rows = h.flatten(1).T if self.axis == 0 else h.flatten(0, 1)  # (rest, size): each row is mixed
+        of_gate, of_up = self.gate_up.effective().chunk(2)
+        gate = rows @ of_gate.T  # two products, so that both results are contiguous
+        up = rows @ of_up.T
         free = not torch.is_grad_enabled()  # without a graph, gate is not read again and can be overwritten
-        inner = F.silu(gate, inplace=True).mul_(up) if free else F.silu(gate) * up
-        mixed = torch.addmm(x, down, inner.T) if self.axis == 0 else torch.addmm(x.T, inner, down.T)
-        return mixed.view(h.shape)
+        active = F.silu(gate, inplace=free)
+        inner = active.mul_(up) if free else active * up
+        down = self.down.effective()
+        if self.axis == 0:
+            return torch.addmm(rows.T, down, inner.T).view(h.shape)
+        return torch.addmm(rows, inner, down.T).view(h.shape)
 
 
 class Attention(nn.Module):
@@ -54,25 +65,30 @@ class Attention(nn.Module):
         super().__init__()
         if width % (2 * heads if rope else heads):
             raise UserError(f"width {width} cannot be split over {heads} heads; choose heads that divide it.")
-        self.heads, self.rope = heads, rope
+        self.heads = heads
+        self.rope = rope
         self.qkv = Linear(width, 3 * width, bias=None, lr_mul=lr_mul)
         self.out = Linear(width, width, bias=None, lr_mul=lr_mul)
 
     def forward(self, h: Tensor) -> Tensor:
-        qkv = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 1, 3, 0, 4)
-        q, k, v = qkv.unbind()  # each (batch, heads, tokens, width / heads)
+        qkv = self.qkv(h).unflatten(-1, (3, self.heads, -1))
+        q, k, v = qkv.permute(2, 1, 3, 0, 4).unbind()  # each (batch, heads, tokens, width / heads)
         if self.rope:
-            q, k = rotate(q), rotate(k)
+            q = rotate(q)
+            k = rotate(k)
         mixed = F.scaled_dot_product_attention(q, k, v)
         return h + cast(Tensor, self.out(mixed.permute(2, 0, 1, 3).flatten(2)))
 
 
 def rotate(x: Tensor, base: float = 1e4) -> Tensor:
     """Rotary position code for x (..., tokens, size). The halves of each vector are real and imaginary parts."""
-    tokens, half = x.shape[-2], x.shape[-1] // 2
+    tokens, size = x.shape[-2:]
+    half = size // 2
     frequency = base ** -(torch.arange(half, device=x.device, dtype=x.dtype) / half)
-    angle = torch.arange(tokens, device=x.device, dtype=x.dtype)[:, None] * frequency
-    cos, sin = angle.cos(), angle.sin()  # (tokens, size / 2)
+    position = torch.arange(tokens, device=x.device, dtype=x.dtype)
+    angle = position[:, None] * frequency  # (tokens, size / 2)
+    cos = angle.cos()
+    sin = angle.sin()
     a, b = x.chunk(2, -1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
@@ -80,10 +96,18 @@ def rotate(x: Tensor, base: float = 1e4) -> Tensor:
 class Layer(nn.Module):
     """Token mixing, add, RMSNorm, channel mixing, add, RMSNorm (Fig. 3, right)."""
 
-    def __init__(self, mix_tokens: nn.Module, mix_channels: nn.Module, token_norm_axis: int, eps: float) -> None:
+    def __init__(
+        self,
+        mix_tokens: nn.Module,
+        mix_channels: nn.Module,
+        token_norm_axis: int,
+        eps: float,
+    ) -> None:
         super().__init__()
-        self.mix_tokens, self.mix_channels = mix_tokens, mix_channels
-        self.token_norm_axis, self.eps = token_norm_axis, eps
+        self.mix_tokens = mix_tokens
+        self.mix_channels = mix_channels
+        self.token_norm_axis = token_norm_axis
+        self.eps = eps
 
     def forward(self, h: Tensor) -> Tensor:
         h = rms_norm(self.mix_tokens(h), self.token_norm_axis, self.eps)
@@ -141,9 +165,14 @@ class RTM(nn.Module):
                 f"Learnable initial states get no gradient when only the last {gradient_steps} of {H} steps keep a "
                 f"graph; set gradient_steps to {H} or learnable_init to false."
             )
-        self.dim, self.tokens, self.width, self.H, self.L = dim, tokens, width, H, L
+        self.dim = dim
         self.in_dim = in_dim or dim
-        self.gradient_steps, self.pixel_norm = gradient_steps, pixel_norm
+        self.tokens = tokens
+        self.width = width
+        self.H = H
+        self.L = L
+        self.gradient_steps = gradient_steps
+        self.pixel_norm = pixel_norm
 
         def layer() -> Layer:
             mixers: dict[str, Callable[[], nn.Module]] = {
@@ -157,12 +186,8 @@ class RTM(nn.Module):
         self.project = Linear(self.in_dim, tokens * width, lr_mul=lr_mul)
         self.block = Block([layer() for _ in range(layers)])
         self.readout = Linear(tokens * width, dim, lr_mul=lr_mul)
-        if lr_mul != 1:  # equalise as StyleGAN2 does in its own mapper
-            for name, part in self.named_modules():
-                if isinstance(part, Linear):
-                    part.equalise(anew=False)
-                    if name.endswith((".down", ".out")):  # so that all applications together add as much as one
-                        part.gain /= math.sqrt(H * (L + 1))
+        if lr_mul != 1:
+            self._equalise()
         shape = (tokens, 1, width) if init_per_token else (width,)
         generator = torch.Generator().manual_seed(_STATE_SEED)
         for name in ("initial_h", "initial_l"):
@@ -173,14 +198,28 @@ class RTM(nn.Module):
             else:
                 self.register_buffer(name, state)
 
+    def _equalise(self) -> None:
+        """Equalise the learning rates as StyleGAN2 does in its own mapper."""
+        for name, part in self.named_modules():
+            if isinstance(part, Linear):
+                part.equalise(anew=False)
+                if name.endswith((".down", ".out")):  # so that all applications together add as much as one
+                    part.gain /= math.sqrt(self.H * (self.L + 1))
+
     def forward(
-        self, z: Tensor, H: int | Tensor | None = None, tolerance: float | None = None, max_H: int | None = None
+        self,
+        z: Tensor,
+        H: int | Tensor | None = None,
+        tolerance: float | None = None,
+        max_H: int | None = None,
     ) -> Tensor:
         """w (batch, dim) from z (batch, in_dim), by H steps, by default as in training. A tensor H (batch,) gives the
         steps of each sample. With a tolerance see `settle`."""
-        with full_precision(z):
+        with no_autocast(z):
             if tolerance is not None or isinstance(H, Tensor):
-                return self.settle(z, tolerance or 0.0, max_H or self.H if H is None else H)[0]
+                most = max_H or self.H if H is None else H
+                w, _ = self.settle(z, tolerance or 0.0, most)
+                return w
             steps = self.H if H is None else H
             _require_positive(H=steps)
             Z_H, _, _ = self._refined(z, steps)
@@ -188,9 +227,10 @@ class RTM(nn.Module):
 
     def residual(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """w, and for each sample its distance from a fixed point: mean (Z_H(H + 1) - Z_H(H))^2 (batch,)."""
-        with full_precision(z):
+        with no_autocast(z):
             Z_H, Z_L, Z_0 = self._refined(z, self.H)
-            return self.read(Z_H), (self._refine(Z_H, Z_L, Z_0, 1)[0] - Z_H).square().mean((0, 2))
+            after, _ = self._refine(Z_H, Z_L, Z_0, 1)
+            return self.read(Z_H), (after - Z_H).square().mean((0, 2))
 
     @torch.no_grad()
     def settle(self, z: Tensor, tolerance: float, max_H: int | Tensor) -> tuple[Tensor, Tensor]:
@@ -199,14 +239,18 @@ class RTM(nn.Module):
         limit = torch.as_tensor(max_H, device=z.device).expand(len(z))
         _require_positive(max_H=int(limit.min()))
         Z_H, Z_L, Z_0 = self._started(z)
-        settled, steps, left = torch.empty_like(Z_H), limit.clone(), torch.arange(len(z), device=z.device)
+        settled = torch.empty_like(Z_H)
+        steps = limit.clone()
+        left = torch.arange(len(z), device=z.device)  # the samples that are still in the batch
         for step in range(1, int(limit.max()) + 1):
             before = Z_H
             Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, 1)
             done = (relative_change(before, Z_H, (0, 2)) < tolerance) | (limit[left] == step)
             if done.any():
-                settled[:, left[done]], steps[left[done]] = Z_H[:, done], step
-                Z_H, Z_L, Z_0, left = Z_H[:, ~done], Z_L[:, ~done], Z_0[:, ~done], left[~done]
+                settled[:, left[done]] = Z_H[:, done]
+                steps[left[done]] = step
+                left = left[~done]
+                Z_H, Z_L, Z_0 = (state[:, ~done] for state in (Z_H, Z_L, Z_0))
             if not len(left):
                 break
         return self.read(settled), steps
@@ -223,13 +267,17 @@ class RTM(nn.Module):
 
     def _tokens(self, z: Tensor) -> Tensor:
         z = z.to(self.project.weight.dtype)
-        lifted = self.project(pixel_norm(z) if self.pixel_norm else z)  # line 1
-        return cast(Tensor, lifted.unflatten(1, (self.tokens, self.width)).transpose(0, 1).contiguous())
+        if self.pixel_norm:
+            z = pixel_norm(z)
+        tokens = self.project(z).unflatten(1, (self.tokens, self.width))  # line 1
+        return cast(Tensor, tokens.transpose(0, 1).contiguous())
 
     def _started(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Z_H, Z_L and Z_0 before the first step."""
         Z_0 = self._tokens(z)
-        return self.initial_h.expand_as(Z_0).contiguous(), self.initial_l.expand_as(Z_0).contiguous(), Z_0  # line 2
+        Z_H = self.initial_h.expand_as(Z_0).contiguous()  # line 2
+        Z_L = self.initial_l.expand_as(Z_0).contiguous()
+        return Z_H, Z_L, Z_0
 
     def _refined(self, z: Tensor, steps: int) -> tuple[Tensor, Tensor, Tensor]:
         """Z_H, Z_L and Z_0 after the steps, the last of which keep a graph."""
@@ -237,7 +285,8 @@ class RTM(nn.Module):
         last = min(self.gradient_steps, steps)
         with torch.no_grad():  # without a graph, no step needs the detach of line 9
             Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, steps - last)
-        return *self._refine(Z_H, Z_L, Z_0, last), Z_0
+        Z_H, Z_L = self._refine(Z_H, Z_L, Z_0, last)
+        return Z_H, Z_L, Z_0
 
     def _refine(self, Z_H: Tensor, Z_L: Tensor, Z_0: Tensor, steps: int) -> tuple[Tensor, Tensor]:
         for _ in range(steps):
@@ -264,7 +313,9 @@ class MLPMapper(nn.Module):
     ) -> None:
         super().__init__()
         _require_positive(dim=dim, layers=layers, lr_mul=lr_mul)
-        self.dim, self.in_dim, self.slope = dim, in_dim or dim, slope
+        self.dim = dim
+        self.in_dim = in_dim or dim
+        self.slope = slope
         equalised = lr_mul != 1
         self.act_gain = math.sqrt(2) if equalised else 1.0
         self.layers = nn.ModuleList()
@@ -277,7 +328,7 @@ class MLPMapper(nn.Module):
             self.layers.append(layer)
 
     def forward(self, z: Tensor) -> Tensor:
-        with full_precision(z):
+        with no_autocast(z):
             w = pixel_norm(z.to(cast(Linear, self.layers[0]).weight.dtype))
             for layer in self.layers:
                 w = F.leaky_relu(layer(w), self.slope) * self.act_gain

@@ -20,20 +20,6 @@ GENERATORS = {
     "stylegan2": "rtm.models.stylegan2.generator:build_generator",
 }
 
-# a choice in params/ and the definition that it does not use, so that a change of the definition keeps results fresh
-UNUSED = {
-    ("mapper", "mixer"): "rtm.models.mappers:Attention",
-    ("decoder", "residual"): "rtm.models.decoders:ConvNeXtBranch",
-    ("decoder", "convnext"): "rtm.models.decoders:ResidualBranch",
-}
-
-
-def unused(architecture: Architecture) -> tuple[str, ...]:
-    """The definitions that a generator's code names but its parameters do not use."""
-    chosen = {"mapper": architecture.mapper, "decoder": architecture.decoder or {}}
-    blocks = ((part, options.get("block")) for part, options in chosen.items())
-    return tuple(UNUSED[block] for block in blocks if block in UNUSED)
-
 
 def mapper_class(kind: str) -> str:
     return MAPPERS.get(kind, kind)
@@ -45,8 +31,9 @@ def generator_builder(architecture: Architecture) -> str:
 
 def build_mapper(mapper: Mapping[str, Any], dim: int, in_dim: int | None = None) -> "nn.Module":
     options = dict(mapper)
-    kind, given = mapper_class(options.pop("kind")), {"dim": dim, "in_dim": in_dim or dim}
-    return cast("nn.Module", built(kind, given, options))
+    kind = mapper_class(options.pop("kind"))
+    sizes = {"dim": dim, "in_dim": in_dim or dim}
+    return cast("nn.Module", built(kind, sizes, options))
 
 
 def build_generator(architecture: Architecture) -> "nn.Module":

@@ -1,17 +1,14 @@
 """torchvision's VGG16: the network of the perceptual loss, and of RS-IMLE's precision and recall."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torchvision.models.vgg import VGG, vgg16
 
-from rtm.data.weights import load_network
 
-
-def load_vgg16(path: Path) -> VGG:
-    """The frozen network with its weights. If the file has only the convolutions, the classifier is empty."""
-    tensors = load_network(path)
+def load_vgg16(tensors: Mapping[str, Tensor]) -> VGG:
+    """The frozen network with these weights. If they are only of the convolutions, the classifier is empty."""
     with torch.device("meta"):  # random initial weights would take longer than everything else
         network = vgg16(weights=None)
     if not any(name.startswith("classifier.") for name in tensors):

@@ -1,9 +1,11 @@
 """reports/index.html: one page with all results so far, which needs only a browser."""
 
-import base64
 import io
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,45 +13,38 @@ from markupsafe import Markup
 from PIL import Image
 
 from rtm.config import Config
-from rtm.config.reports import COST_METRICS, Column, Group, Row, Table
+from rtm.config.catalogue import is_cost, measured_metrics
+from rtm.config.reports import Column, Group, Row, Table
+from rtm.core.advice import back
 from rtm.core.errors import UserError
-from rtm.core.files import back, reading, write_text
-from rtm.core.layout import Layout
-from rtm.page.panels import HEIGHT, WIDTH, Panel, Rows, panels, read_curve
-from rtm.pipeline.graph import FIGURES_OF_IMAGES
-from rtm.reports.cells import TITLES, Cell, Line, Sheet, build, format_number, read_summary
+from rtm.core.files import write_text
+from rtm.core.readers import reading
+from rtm.page.curves import address, panels, read_curve
+from rtm.pipeline.amounts import duration
+from rtm.pipeline.status import RunStatus
+from rtm.reports.cells import OURS, Cell, Line, Sheet
 from rtm.reports.chain import Chains, Link
-from rtm.reports.commands import drawing
+from rtm.reports.commands import making
+from rtm.reports.comparison import comparisons
+from rtm.reports.curves import Rows
+from rtm.reports.figures import MOSAICS
 from rtm.reports.mathematics import Piece, pieces, plain
-from rtm.reports.notes import notes, stands_in
-from rtm.reports.result import results
-from rtm.reports.status import RunStatus, duration
+from rtm.reports.notes import stands_in
+from rtm.reports.sheets import build
+from rtm.reports.summary import Section, read_summary
 from rtm.reports.tables import ARROWS, label_spans
+from rtm.stages.figure import Figure
+from rtm.stages.report import Report
+from rtm.stages.train import Train
 
-IMAGE_WIDTH, GRID_WIDTH = 1400, 700  # pixels: twice the width on the page
+IMAGE_WIDTH = 1400  # pixels: twice the width on the page
+GRID_WIDTH = 700
 SMALL = 400  # pixels; a smaller picture is enlarged, so that its pixels stay sharp
 LOSSLESS = 300_000  # bytes; larger pictures are compressed with invisible losses
 LOG_LINES = 15
 FEW = 12  # a state with at most this many runs is shown open
 STATES = ("failed", "changed", "running", "waiting", "done")  # in the order of the page
 OUTSIDE = "outside"  # the name of the sheet of experiments that no table shows
-
-
-@dataclass(frozen=True)
-class Run:
-    """A training with the end of its output."""
-
-    status: RunStatus
-    log: str
-
-    @property
-    def percent(self) -> float:
-        return 100 * self.status.step / self.status.total
-
-    @property
-    def where(self) -> str:
-        job = self.status.job and f"job {self.status.job}"
-        return ", ".join(part for part in (self.status.host, job) if part)
 
 
 @dataclass(frozen=True)
@@ -83,6 +78,7 @@ class Drawing:
     size: tuple[int, int]
     command: str
     changed: bool  # whether its inputs changed since it was drawn
+    of_images: bool
 
 
 @dataclass(frozen=True)
@@ -96,48 +92,37 @@ class Grid:
     size: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Curve:
-    name: str
-    panels: list[Panel]
-
-
-def write_page(config: Config, layout: Layout, runs: Sequence[RunStatus], refresh: int | None = None) -> Path:
+def write_page(config: Config, runs: Sequence[RunStatus], refresh: int | None = None) -> Path:
     """Write the page; gaps show the command that fills them. A browser loads it again every `refresh` seconds."""
-    sheets = [build(config, layout, name) for name in config.tables]
-    outside = _outside(config, layout)
-    stories = _Stories(config, layout, [*sheets, *outside])
-    found = {sheet.name: results(config, layout, sheet) for sheet in sheets}
-    drawings = [_drawing(config, layout, stories.chains, name) for name in config.figures]
-    pictures = [each for each in drawings if each.source and config.figures[each.name].kind in FIGURES_OF_IMAGES]
-    shown = {name for each in pictures for name in config.figures[each.name].experiments}
-    by_state = {state: [Run(run, _log(layout, run)) for run in runs if run.state == state] for state in STATES}
+    sheets = [build(config, name) for name in config.tables]
+    outside = _outside(config)
+    stories = _Stories(config, [*sheets, *outside])
+    sentences = {sheet.name: comparisons(sheet) for sheet in sheets}
+    drawings = [_drawing(config, stories.chains, name) for name in config.figures]
     page = environment().get_template("page.html.j2").render(
         scale=config.scale_name,
         refresh=refresh,
-        runs=by_state,
+        runs={state: [run for run in runs if run.state == state] for state in STATES},
+        log=partial(_log, config),
         few=FEW,
-        gpu_hours=sum(run.gpu_hours for run in runs),
         sheets=sheets,
         blank=[sheet for sheet in sheets if all(cell.value is None for cell in sheet.cells)],
         outside=outside,
-        results=found,
-        result=next((each for few in found.values() for each in few), None),
-        notes={sheet.name: notes(config, layout, sheet) for sheet in (*sheets, *outside)},
+        results=sentences,
+        result=next(chain.from_iterable(sentences.values()), None),
         spans={sheet.name: label_spans(sheet) for sheet in (*sheets, *outside)},
         compared=[] if stands_in(config) else [sheet for sheet in sheets if compared_lines(sheet)],
         story=stories.name,
         stories=stories.all,
-        changed={name for name in config.tables if stories.chains.changed("table", name)},
-        pictures=pictures,
-        grids=list(_grids(runs, shown)),
-        plots=[each for each in drawings if each.source and each not in pictures],
-        undrawn=[each for each in drawings if not each.source],
-        curves=_curves(config, layout, runs),
+        changed={sheet.name for sheet in sheets if stories.chains.changed(sheet.job)},
+        drawings=drawings,
+        grids=list(_grids(runs, _pictured(config, drawings))),
+        curves=dict(_curves(config, runs)),
         measured=_measured(sheets),
     )  # fmt: skip
-    write_text(layout.page(), page)
-    return layout.page()
+    path = Report().path(config, "page")
+    write_text(path, page)
+    return path
 
 
 def environment() -> Environment:
@@ -151,8 +136,7 @@ def environment() -> Environment:
     )
     env.filters |= {"rich": rich, "duration": duration, "plain": plain}
     env.globals |= {"arrows": ARROWS, "difference": difference, "compared_lines": compared_lines}
-    env.globals |= {"compared_columns": compared_columns, "zip": zip}
-    env.globals |= {"reported": reported, "width": WIDTH, "height": HEIGHT}
+    env.globals |= {"compared_columns": compared_columns, "reported": reported}
     return env
 
 
@@ -174,102 +158,108 @@ def compared_lines(sheet: Sheet) -> list[Line]:
 
 
 def compared_columns(sheet: Sheet) -> list[Column]:
-    columns = zip(sheet.table.columns, *(line.cells for line in sheet.lines), strict=True)
-    return [column for column, *cells in columns if any(cell.paper is not None for cell in cells)]
+    compared = {cell.column for cell in sheet.cells if cell.paper is not None}
+    return [column for column in sheet.table.columns if column.id in compared]
 
 
-def difference(cell: Cell, column: Column, table: Table) -> Difference | None:
+def difference(cell: Cell) -> Difference | None:
     """Our number minus the paper's, with the decimals that the table shows."""
     if cell.value is None or cell.paper is None:
         return None
-    off = cell.value - cell.paper
-    text = format_number(abs(off), column, table)
-    same = not any(digit in text for digit in "123456789")
-    if same:
+    gap = cell.value - cell.paper
+    text = cell.write(abs(gap))
+    if not any(digit in text for digit in "123456789"):
         return Difference("= paper", "", "same")
-    sign = "+" if off > 0 else "−"
-    percent = f"{sign}{abs(off / cell.paper):.1%}" if cell.paper else ""
-    verdict = "better" if (off > 0) == (cell.part.better == "higher") else "worse"
-    return Difference(sign + text, percent, verdict if cell.part.better else "")
+    sign = "+" if gap > 0 else "−"
+    percent = f"{sign}{abs(gap / cell.paper):.1%}" if cell.paper else ""
+    verdict = ""
+    if cell.part.better:
+        is_higher_better = cell.part.better == "higher"
+        verdict = "better" if (gap > 0) == is_higher_better else "worse"
+    return Difference(sign + text, percent, verdict)
 
 
-def reported(cell: Cell, column: Column, sheet: Sheet) -> str:
+def reported(cell: Cell, sheet: Sheet) -> str:
     """The paper's number with the decimals of most numbers in its column, or with more if it has more."""
     assert cell.paper is not None
-    if cell.part.paper is None or column.significant:  # a mean has no published decimals
-        return format_number(cell.paper, column, sheet.table)
-    beside = [_decimals(other.paper) for other in sheet.cells if other.column == column.id and other.part.paper]
+    if cell.part.paper is None or cell.heading.significant:  # a mean has no published decimals
+        return cell.write(cell.paper)
+    column = [other for other in sheet.cells if other.column == cell.column and other.part.paper]
+    beside = [_decimals(other.paper) for other in column if other.paper is not None]
     usual = max(beside, key=lambda decimals: (beside.count(decimals), decimals))
-    return f"{cell.paper:,.{max(usual, _decimals(cell.paper))}f}"
+    decimals = max(usual, _decimals(cell.paper))
+    return f"{cell.paper:,.{decimals}f}"
 
 
-def _decimals(number: float | None) -> int:
-    return 0 if number is None else len(f"{number:.12g}".partition(".")[2])
+def _decimals(number: float) -> int:
+    return len(f"{number:.12g}".partition(".")[2])
 
 
-def _outside(config: Config, layout: Layout) -> list[Sheet]:
+def _outside(config: Config) -> list[Sheet]:
     """A sheet with the measured experiments that no table shows. Its columns are the metrics that all of them have."""
     tabled = {name for table in config.tables.values() for name in table.experiments()}
-    read = {name: read_summary(config, layout, name) for name in config.experiments if name not in tabled}
-    found = [
-        (config.experiment(name), protocol, summary[protocol])
-        for name, summary in read.items()
-        if summary
-        for protocol in config.experiment(name).recipe.evaluation.protocols
-    ]
-    common = [metric for metric in TITLES if all(metric in section for _, _, section in found)]
-    columns = tuple(
-        Column(title=TITLES[metric], metric=metric, mark=False, significant=3)
-        for metric in common
-        if metric not in COST_METRICS
-    )
-    groups = tuple(
-        Group(
-            title=title,
-            rows=tuple(
-                Row(title=f"{each.name}, {protocol}", experiment=each.name, protocol=protocol, key=protocol)
-                for each, protocol, _ in found
-                if each.dataset.title == title
-            ),
-        )
-        for title in dict.fromkeys(each.dataset.title for each, _, _ in found)
-    )
-    if not groups or not columns:
+    rows: dict[str, list[Row]] = defaultdict(list)  # by the title of the dataset
+    sections: list[Section] = []
+    for name, experiment in config.experiments.items():
+        summary = None if name in tabled else read_summary(config, name)
+        if summary:
+            for protocol in experiment.recipe.evaluation.protocols:
+                title = f"{name}, {protocol}"
+                rows[experiment.dataset.title].append(
+                    Row(title=title, experiment=name, protocol=protocol, key=protocol)
+                )
+                sections.append(summary[protocol])
+    metrics = [metric for metric in measured_metrics() if all(metric.name in section for section in sections)]
+    columns = [Column(title=metric.title, metric=metric.name, mark=False, significant=3) for metric in metrics]
+    if not rows or not columns:
         return []
     table = Table(
         title="Other experiments",
         label=OUTSIDE,
         caption="Measured, and in no table.",
         head=("Experiment",),
-        columns=columns,
-        groups=groups,
+        columns=tuple(columns),
+        groups=tuple(Group(title=title, rows=tuple(of_dataset)) for title, of_dataset in rows.items()),
         mixed_protocols=True,
     )
-    return [build(config, layout, OUTSIDE, table)]
+    return [build(config, OUTSIDE, table)]
+
+
+def _pictured(config: Config, drawings: Sequence[Drawing]) -> set[str]:
+    """The experiments whose images a figure shows."""
+    names: set[str] = set()
+    for drawing in drawings:
+        if drawing.source and drawing.of_images:
+            names |= set(config.figures[drawing.name].experiments)
+    return names
 
 
 def _grids(runs: Sequence[RunStatus], shown: set[str]) -> Iterator[Grid]:
     """One grid for each experiment: from the seed that has done the most steps."""
-    going = [run for run in runs if run.log and run.experiment not in shown]
-    for name in dict.fromkeys(run.experiment for run in going):
-        run = max((each for each in going if each.experiment == name), key=lambda each: each.step)
+    furthest: dict[str, RunStatus] = {}
+    for run in runs:
+        rival = furthest.get(run.experiment)
+        if run.log and run.experiment not in shown and (rival is None or run.step > rival.step):
+            furthest[run.experiment] = run
+    for run in furthest.values():
         assert run.log is not None
-        if drawn := sorted(run.log.parent.glob("grid_*.png")):
-            source, size = _inlined(drawn[-1], GRID_WIDTH)
-            yield Grid(run, int(drawn[-1].stem.removeprefix("grid_")), drawn[-1], source, size)
+        for grid in sorted(run.log.parent.glob("grid_*.png"))[-1:]:
+            source, size = _inlined(grid, GRID_WIDTH)
+            yield Grid(run, int(grid.stem.removeprefix("grid_")), grid, source, size)
 
 
 def _measured(sheets: Sequence[Sheet]) -> tuple[int, int]:
     """The number of measured cells, and of cells that can be measured."""
-    ours = [cell for sheet in sheets for cell in sheet.cells if cell.state in ("measured", "evaluated", "missing")]
-    return sum(cell.state != "missing" for cell in ours), len(ours)
+    states = [cell.state for sheet in sheets for cell in sheet.cells]
+    measured = sum(state in OURS for state in states)
+    return measured, measured + states.count("missing")
 
 
 class _Stories:
     """The stories; cells of the same origin share one."""
 
-    def __init__(self, config: Config, layout: Layout, sheets: Sequence[Sheet]) -> None:
-        self.chains = Chains(config, layout)
+    def __init__(self, config: Config, sheets: Sequence[Sheet]) -> None:
+        self.chains = Chains(config)
         self.all: dict[str, Story] = {}
         for sheet in sheets:
             for cell in sheet.cells:
@@ -281,11 +271,13 @@ class _Stories:
         part = cell.part
         if part.published:
             return f"{cell.state}-{part.published}"
-        if named := part.experiment or part.foreign:
-            kind = "latency" if str(part.section).startswith("latency") else part.protocol
-            metric = f"-{part.metric}" if cell.uncomputed(self.chains.layout) else ""
-            return f"{cell.state if cell.value is None else 'chain'}-{named}-{kind}{metric}"
-        return f"mean-{sheet.name}-{cell.row}-{cell.column}"
+        if not cell.measurable:
+            return f"mean-{sheet.name}-{cell.row}-{cell.column}"
+        state = "chain" if cell.value is not None else cell.state
+        source = part.experiment or cell.row
+        kind = "latency" if is_cost(part.metric) else part.protocol
+        metric = f"-{part.metric}" if cell.uncomputed else ""
+        return f"{state}-{source}-{kind}{metric}"
 
     def _story(self, name: str, sheet: Sheet, cell: Cell) -> Story:
         state, _, subject = name.partition("-")
@@ -299,20 +291,31 @@ class _Stories:
             return replace(story, text=str(error), broken=True)
 
 
-def _log(layout: Layout, run: RunStatus) -> str:
+def _log(config: Config, run: RunStatus) -> str:
     """The end of the training's output, or of its log of numbers."""
-    printed = layout.log("train", f"{run.experiment}/seed{run.seed}")
+    printed = Train().job(config, experiment=run.experiment, seed=run.seed).log
     for path in (printed, run.log):
-        if path is not None and path.exists() and (text := path.read_text(errors="replace").strip()):
+        text = path.read_text("utf-8", errors="replace").strip() if path and path.exists() else ""
+        if text:
             return "\n".join(text.splitlines()[-LOG_LINES:])
     return ""
 
 
-def _drawing(config: Config, layout: Layout, chains: Chains, name: str) -> Drawing:
-    figure, path = config.figures[name], layout.figure(name, ".png")
+def _drawing(config: Config, chains: Chains, name: str) -> Drawing:
+    figure = config.figures[name]
+    job = Figure().job(config, figure=name)
+    path = job.outputs["png"]
     source, size = _inlined(path) if path.exists() else (None, (0, 0))
-    changed = source is not None and chains.changed("figure", name)
-    return Drawing(name, figure.title, figure.caption, source, size, drawing(config, layout, name, figure), changed)
+    return Drawing(
+        name=name,
+        title=figure.title,
+        caption=figure.caption,
+        source=source,
+        size=size,
+        command=making(job),
+        changed=source is not None and chains.changed(job),
+        of_images=figure.kind in MOSAICS,
+    )
 
 
 def _inlined(path: Path, width: int = IMAGE_WIDTH) -> tuple[str, tuple[int, int]]:
@@ -320,27 +323,34 @@ def _inlined(path: Path, width: int = IMAGE_WIDTH) -> tuple[str, tuple[int, int]
     with reading(path, back(path)), Image.open(path, formats=["PNG"]) as opened:
         image = opened.convert("RGB")
     if image.width > width:
-        image = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
+        height = round(image.height * width / image.width)
+        image = image.resize((width, height), Image.Resampling.LANCZOS)
     elif times := SMALL // image.width:
         image = image.resize((times * image.width, times * image.height), Image.Resampling.NEAREST)
-    exact, small = io.BytesIO(), io.BytesIO()
-    image.save(exact, "WEBP", lossless=True)
-    if exact.tell() > LOSSLESS:
-        image.save(small, "WEBP", quality=80)
-    chosen = small if small.tell() else exact
-    return f"data:image/webp;base64,{base64.b64encode(chosen.getvalue()).decode()}", image.size
+    content = _webp(image, lossless=True)
+    if len(content) > LOSSLESS:
+        content = _webp(image, quality=80)
+    return address("image/webp", content), image.size
 
 
-def _curves(config: Config, layout: Layout, runs: Sequence[RunStatus]) -> list[Curve]:
-    """Mappers of one recipe and dataset have the same axes."""
-    rows: dict[str, list[Rows]] = {name: [] for name in config.experiments}
+def _webp(image: Image.Image, **options: int) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "WEBP", **options)
+    return file.getvalue()
+
+
+def _curves(config: Config, runs: Sequence[RunStatus]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The curves of the trainings of each recipe and dataset, by their names."""
+    logs: dict[str, list[Rows]] = defaultdict(list)
     for run in runs:
-        rows[run.experiment].append(read_curve(layout.curve(run.experiment, run.seed), run.log))
-    found = []
-    for experiment in config.experiments.values():
-        same = (experiment.recipe, experiment.dataset_name)
-        rivals = [each for each in config.experiments.values() if (each.recipe, each.dataset_name) == same]
-        drawn = panels(rows[experiment.name], experiment.steps(), [each for one in rivals for each in rows[one.name]])
-        if drawn:
-            found.append(Curve(experiment.name, drawn))
-    return found
+        curve = Train().path(config, "curve", experiment=run.experiment, seed=run.seed)
+        if rows := read_curve(curve, run.log):
+            logs[run.experiment].append(rows)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, experiment in config.experiments.items():
+        if name in logs:
+            groups[experiment.dataset_name, experiment.recipe.model_dump_json()].append(name)
+    for names in groups.values():
+        steps = config.experiment(names[0]).steps()
+        if drawn := panels({name: logs[name] for name in names}, steps):
+            yield ", ".join(names), drawn

@@ -4,8 +4,8 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,63 +14,61 @@ from rich.live import Live
 from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from rtm.core.errors import UserError
-from rtm.core.files import read_json
 from rtm.core.progress import columns
-from rtm.lineage.job import Job
-from rtm.lineage.receipts import Ledger
+from rtm.core.readers import read_json
+from rtm.lineage.freshness import Freshness
+from rtm.stages.base import Job, upstream
 
 Update = Callable[[list[Job]], None]  # a function that refreshes the display, given the finished jobs
 Progressed = dict[str, Any]  # the progress file of a running job
-Started = Callable[[dict[str, str]], AbstractContextManager[Mapping[str, str]]]
 ERROR_PREFIX = "rtm: "  # the beginning of every error message
 INTERVAL = 0.5  # seconds between two updates of the display
 
 
 def stale(wanted: Sequence[Job]) -> list[Job]:
-    """The jobs that must run, for the count; without jobs whose outputs are temporary."""
-    ledger = Ledger()
-    needed = {job.id: job for report in wanted for job in report.upstream()}
-    return [job for job in needed.values() if not job.temporary and not ledger.fresh(job)]
+    """The jobs that must run, for the count."""
+    freshness = Freshness()
+    return [job for job in upstream(wanted) if not freshness.is_fresh(job)]
 
 
 def execute(
-    todo: list[Job],
+    waiting: list[Job],
     targets: Sequence[str],  # Snakemake's options and targets
     log: Path,
     console: Console,
-    started: Started = nullcontext,  # starts helpers of the jobs and yields the jobs' environment
     look: Callable[[], None] = lambda: None,  # called repeatedly while Snakemake runs
 ) -> None:
+    """Run Snakemake; an error if a job fails."""
     log.parent.mkdir(parents=True, exist_ok=True)
     began = time.time()
-    with tempfile.TemporaryDirectory(prefix="rtm-") as folder, open(log, "w") as file:
-        show, given = (_live if console.is_terminal else _lines), {**os.environ, "RTM_PROGRESS": folder}
-        with started(given) as environment:
-            process = subprocess.Popen(["snakemake", *targets], stdout=file, stderr=subprocess.STDOUT, env=environment)
-            try:
-                with show(todo, Path(folder), console) as update:
-                    while process.poll() is None:
-                        update([job for job in todo if _finished(job, began)])
-                        look()
-                        time.sleep(INTERVAL)
-                    update([job for job in todo if _finished(job, began)])
-            except KeyboardInterrupt:
-                process.terminate()
-                process.wait()
-                raise
+    show = _live if console.is_terminal else _lines
+    with tempfile.TemporaryDirectory(prefix="rtm-") as folder, open(log, "w", encoding="utf-8") as file:
+        environment = {**os.environ, "RTM_PROGRESS": folder}
+        process = subprocess.Popen(["snakemake", *targets], stdout=file, stderr=subprocess.STDOUT, env=environment)
+        try:
+            with show(waiting, Path(folder), console) as update:
+                while process.poll() is None:
+                    update([job for job in waiting if _is_finished(job, began)])
+                    look()
+                    time.sleep(INTERVAL)
+                update([job for job in waiting if _is_finished(job, began)])
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
     if process.returncode:
-        raise UserError(failure(log.read_text(), log))
+        raise UserError(failure(log.read_text("utf-8"), log))
 
 
-def _finished(job: Job, since: float) -> bool:
+def _is_finished(job: Job, since: float) -> bool:
     return job.receipt.exists() and job.receipt.stat().st_mtime >= since
 
 
 @contextmanager
-def _live(todo: list[Job], folder: Path, console: Console) -> Iterator[Update]:
+def _live(waiting: list[Job], folder: Path, console: Console) -> Iterator[Update]:
     """One bar for all jobs, and one for each running job."""
     whole = Progress(*columns()[:3], TimeElapsedColumn(), TextColumn("{task.fields[numbers]}"), console=console)
-    task = whole.add_task("all jobs", total=len(todo), numbers="")
+    task = whole.add_task("all jobs", total=len(waiting), numbers="")
     running = Progress(*columns(), console=console)
     tasks: dict[str, TaskID] = {}
 
@@ -95,7 +93,7 @@ def _live(todo: list[Job], folder: Path, console: Console) -> Iterator[Update]:
 
 
 @contextmanager
-def _lines(todo: list[Job], folder: Path, console: Console) -> Iterator[Update]:
+def _lines(waiting: list[Job], folder: Path, console: Console) -> Iterator[Update]:
     """Without a terminal: print a line for each finished job."""
     printed: set[str] = set()
 
@@ -103,7 +101,7 @@ def _lines(todo: list[Job], folder: Path, console: Console) -> Iterator[Update]:
         for job in finished:
             if job.id not in printed:
                 printed.add(job.id)
-                console.print(f"[{len(printed)}/{len(todo)}] {job.id}", markup=False)
+                console.print(f"[{len(printed)}/{len(waiting)}] {job.id}", markup=False)
 
     yield update
 
@@ -118,6 +116,7 @@ def _running(folder: Path) -> Iterator[tuple[str, Progressed]]:
 
 def failure(text: str, log: Path, lines: int = 25) -> str:
     """The error message of the failed job; if there is none, the end of the log."""
-    if said := [line.removeprefix(ERROR_PREFIX) for line in text.splitlines() if line.startswith(ERROR_PREFIX)]:
-        return f"{said[-1]} (From a job; its whole output is in {log}.)"
-    return "\n".join([f"Not all jobs succeeded; {log} ends with:", *text.splitlines()[-lines:]])
+    printed = text.splitlines()
+    if messages := [line for line in printed if line.startswith(ERROR_PREFIX)]:
+        return f"{messages[-1].removeprefix(ERROR_PREFIX)} (From a job; its whole output is in {log}.)"
+    return "\n".join([f"Not all jobs succeeded; {log} ends with:", *printed[-lines:]])

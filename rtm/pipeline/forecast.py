@@ -6,38 +6,48 @@ from pathlib import Path
 from statistics import median
 
 from rtm.core.errors import UserError
-from rtm.core.files import json_digest, read_numbers
+from rtm.core.files import json_digest
 from rtm.core.progress import rough_time
-from rtm.lineage.job import Job, Stage
-from rtm.lineage.receipts import Ledger
-from rtm.lineage.recording import run_folder
+from rtm.core.readers import read_numbers
+from rtm.lineage.begun import run_folder
+from rtm.lineage.freshness import Freshness
 from rtm.pipeline.amounts import counted
-from rtm.pipeline.unfinished import step_of
+from rtm.stages.base import Job
+from rtm.training.folder import step_of
 
 
-def forecast(trainings: Sequence[Job], graph: Iterable[Job], ledger: Ledger, at_a_time: int) -> str:
+def forecast(trainings: Sequence[Job], graph: Iterable[Job], freshness: Freshness, at_a_time: int) -> str:
     """A sentence with the expected time. Without a similar finished training, the hours in params/ are the limit."""
-    known = _finished(graph)
-    seconds = [_left(job, ledger) * median(known[kind]) for job in trainings if (kind := _kind(job)) in known]
-    asked = [_left(job, ledger) * job.compute.hours * 3600 for job in trainings if _kind(job) not in known]
+    finished = _seconds_by_kind(graph)
+    seconds = []
+    limits = []
+    for job in trainings:
+        share = _share_to_do(job, freshness)
+        if _kind(job) in finished:
+            seconds.append(share * median(finished[_kind(job)]))
+        else:
+            limits.append(share * job.cost.hours * 3600)
     parts = [f"{counted(len(trainings), 'training')} to do"]
     if seconds:
         parts += [f"{rough_time(sum(seconds))} (as similar finished ones took)"]
-    if asked:
-        parts += [f"{f'{len(asked)} of them ' if seconds else ''}at most {rough_time(sum(asked))} (by params/)"]
+    if limits:
+        number = f"{len(limits)} of them " if seconds else ""
+        parts += [f"{number}at most {rough_time(sum(limits))} (by params/)"]
     if min(at_a_time, len(trainings)) > 1:
-        at_once = max(*seconds, *asked, sum([*seconds, *asked]) / at_a_time)
+        each = [*seconds, *limits]
+        at_once = max(*each, sum(each) / at_a_time)
         parts += [f"{rough_time(at_once)} with {at_a_time} at a time"]
     return f"{', '.join(parts)}; measurements come on top."
 
 
-def _finished(graph: Iterable[Job]) -> dict[str, list[float]]:
+def _seconds_by_kind(graph: Iterable[Job]) -> dict[str, list[float]]:
     """The seconds of each finished training, by kind; machines are not distinguished."""
-    found: dict[str, list[float]] = {}
+    by_kind: dict[str, list[float]] = {}
     for job in graph:
-        if job.stage is Stage.TRAIN and job.receipt.exists() and (seconds := _seconds(job.volatile[0])):
-            found.setdefault(_kind(job), []).append(seconds)
-    return found
+        is_finished = job.stage.name == "train" and job.receipt.exists()
+        if is_finished and (seconds := _seconds(job.outputs["curve"])):
+            by_kind.setdefault(_kind(job), []).append(seconds)
+    return by_kind
 
 
 def _seconds(curve: Path) -> float:
@@ -48,9 +58,11 @@ def _seconds(curve: Path) -> float:
 
 
 def _kind(job: Job) -> str:
-    return json_digest({key: value for key, value in job.params.items() if key not in ("mapper", "seed")})
+    values = dict(job.values)
+    del values["mapper"], values["seed"]
+    return json_digest(values)
 
 
-def _left(job: Job, ledger: Ledger) -> float:
-    """The share of the steps that are still to be done."""
-    return 1 - min(step_of(run_folder(ledger, job)) / int(job.params["steps"]), 1.0)
+def _share_to_do(job: Job, freshness: Freshness) -> float:
+    step = step_of(run_folder(job, freshness.parts(job)))
+    return 1 - min(step / int(job.values["steps"]), 1.0)

@@ -12,15 +12,18 @@ import time
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from rtm.pipeline.slurm import AWAY, NoAnswer, queued
+from rtm.pipeline.slurm import queued
+from rtm.training.cluster import AWAY, NoAnswer
 
-PATIENCE, PAUSE = 3600.0, 10.0  # seconds
+PATIENCE = 3600.0  # seconds
+PAUSE = 10.0
 CLOCKS = timedelta(seconds=30)  # the clocks of two machines may differ by this
 
 
 def submit(words: list[str], place: str = os.devnull) -> int:
     """Run sbatch; pass on its output and its exit code."""
-    began, until = datetime.now(), time.monotonic() + PATIENCE
+    began = datetime.now()
+    until = time.monotonic() + PATIENCE
     while True:
         done = subprocess.run(["sbatch", *words], capture_output=True, text=True, check=False)
         is_away = bool(done.returncode) and any(sign in done.stderr.lower() for sign in AWAY)
@@ -41,16 +44,16 @@ def submit(words: list[str], place: str = os.devnull) -> int:
 
 def submitted(words: list[str], since: datetime) -> str | None:
     """The number of the job, if sbatch submitted it although the call seemed to fail."""
-    names = {option: words[words.index(option) + 1] for option in ("--job-name", "--comment")}
+    name, text = (words[words.index(option) + 1] for option in ("--job-name", "--comment"))
     for job in queued():
-        same = (job.name, job.comment) == (names["--job-name"], names["--comment"])
-        if same and datetime.fromisoformat(job.submitted) > since - CLOCKS:
+        is_new = datetime.fromisoformat(job.submitted) > since - CLOCKS
+        if is_new and job.name == name and job.comment == text:
             return job.id
     return None
 
 
 def _announce(place: str, sentence: str) -> None:
-    with suppress(OSError), open(os.open(place, os.O_WRONLY | os.O_APPEND), "w") as file:
+    with suppress(OSError), open(place, "a", encoding="utf-8") as file:
         print(sentence, file=file)
 
 

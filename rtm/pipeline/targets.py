@@ -1,68 +1,52 @@
-"""The jobs that a target names, and answers to words that are no target."""
+"""Answers to words on Snakemake's command line that are no target."""
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rtm.core.errors import UserError
-from rtm.lineage.job import Job, Stage
+from rtm.stages import stages
+from rtm.stages.base import Job
+from rtm.stages.graph import Graph, suggested
 
 RULE_OPTIONS = ("-R", "-U", "-O", "--forcerun", "--until", "--omit-from", "--allowed-rules", "--set-", "--config", "-C")
+SHOWN = ("table", "figure", "summary", "dataset", "network")  # their files stand for a name
 
 
-def find(graph: Mapping[str, Job], target: str) -> list[Job]:
-    """The jobs that a target names. It is a file, an id, or the beginning of ids ("train/cifar10_imle_rtm")."""
-    path = Path(target)
-    made = [job for job in graph.values() if path in (*job.outputs, job.receipt)]
-    named = made or [job for job in graph.values() if f"{job.id}/".startswith(f"{target.rstrip('/')}/")]
-    if named:
-        return named
-    raise UserError(f"Nothing makes {target}{_suggested(target, _targets(graph))}.")
-
-
-def check_targets(graph: Mapping[str, Job], arguments: Iterable[str]) -> None:
+def check_targets(graph: Graph, arguments: Iterable[str]) -> None:
     """Raise an error for an argument that looks like a result but is not; the message suggests names."""
-    # an .html file may belong to Snakemake's own --report
-    results = (job for job in graph.values() if job.stage is not Stage.REPORT)
-    outputs = {str(path): (job.root, path.suffix) for job in results for path in job.outputs}
-    places = {(root + path.removeprefix(root).split("/")[0] + "/", suffix) for path, (root, suffix) in outputs.items()}
+    results = [job for job in graph.values() if job.stage.name != "report"]  # .html may belong to Snakemake's --report
+    outputs = [path for job in results for path in job.outputs.values()]
+    kinds = {(path.parts[0], path.suffix) for path in outputs}
     words = list(arguments)
-    for place, argument in enumerate(words):
-        if meant := _meant(graph, argument, words[:place]):
-            raise UserError(f"{argument} is not a target of Snakemake; {meant}.")
-        looks = any(suffix and argument.startswith(folder) and argument.endswith(suffix) for folder, suffix in places)
-        if looks and argument not in outputs:
-            raise UserError(f"Nothing makes {argument}{_suggested(argument, outputs)}.")
+    for place, word in enumerate(words):
+        path = Path(word)
+        if path in outputs or _are_rules(words[:place]):
+            continue
+        if meant := _meant(graph, word):
+            raise UserError(f"{word} is not a target of Snakemake; {meant}.")
+        if path.suffix and (path.parts[0], path.suffix) in kinds:
+            raise UserError(f"Nothing makes {word}{suggested(word, map(str, outputs))}.")
 
 
-def _meant(graph: Mapping[str, Job], word: str, before: list[str]) -> str | None:
+def _are_rules(before: Sequence[str]) -> bool:
+    """Whether the next word belongs to an option that takes rules or settings."""
+    last = next((word for word in reversed(before) if word.startswith("-")), "--")
+    return last != "--" and last.startswith(RULE_OPTIONS)
+
+
+def _meant(graph: Graph, word: str) -> str | None:
     """The advice for a word that names a scale, stage, table, figure, experiment, dataset or network."""
-    option = next((each for each in reversed(before) if each.startswith("-")), "")
-    if option != "--" and option.startswith(RULE_OPTIONS):
-        return None
-    named = [job for job in graph.values() if word in (job.subject.name, job.subject.experiment)]
     if word == "paper":
         return "`snakemake all` makes everything of the paper"
-    if word in list(Stage):
-        example = next(job for job in graph.values() if job.stage == word)
-        return f"it is a stage; name a file that it makes, for example {example.outputs[0]}"
-    if not named:
-        return None
-    last = [job for job in named if job.stage in (Stage.TABLE, Stage.FIGURE, Stage.SUMMARY, Stage.FETCH)] or named
-    return f"you may mean {' or '.join(dict.fromkeys(str(job.outputs[0]) for job in last))}"
+    if word in stages():
+        made = [job.first for job in graph.values() if job.stage.name == word]
+        example = f", for example {made[0]}" if made else ""
+        return f"it is a stage; name a file that it makes{example}"
+    named = [job for job in graph.values() if _has_name(job, word)]
+    shown = [job for job in named if job.stage.name in SHOWN] or named
+    files = dict.fromkeys(str(job.first) for job in shown)
+    return f"you may mean {' or '.join(files)}" if files else None
 
 
-def _targets(graph: Mapping[str, Job]) -> dict[str, None]:
-    """All valid targets: names of files, of jobs, and of the jobs of all seeds."""
-    names = ([*map(str, job.outputs), job.id, str(Path(job.id).parent)] for job in graph.values())
-    return dict.fromkeys(name for each in names for name in each)
-
-
-def _suggested(target: str, known: Iterable[str]) -> str:
-    """The most similar names; if there are none, the files of the target's folder, or the tables."""
-    folder = str(Path(target).parent)
-    options = list(known)
-    near = difflib.get_close_matches(target, options, n=5, cutoff=0.75)
-    beside = [name for name in options if str(Path(name).parent) == folder and name.endswith(Path(target).suffix)]
-    chosen = near or beside or [name for name in options if name.endswith(".tex")]
-    return f"; choose one of {', '.join(chosen)}" if chosen else ""
+def _has_name(job: Job, word: str) -> bool:
+    return word in (job.name, job.names.get("experiment"))

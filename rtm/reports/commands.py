@@ -1,20 +1,17 @@
 """The commands that make missing results."""
 
-from collections.abc import Iterable
-from pathlib import Path
-
-from rtm.config import Config
-from rtm.config.reports import Figure
-from rtm.core.files import make_command
-from rtm.core.layout import Layout
+from rtm.core.advice import make_command
+from rtm.stages.base import Job
 
 
-def command(config: Config, target: Path, experiments: Iterable[str]) -> str:
-    """The command that makes a target, on a cluster if an experiment needs GPUs; unknown names are ignored."""
-    known = (config.experiments[name] for name in experiments if name in config.experiments)
-    return make_command(target, gpus=any(experiment.recipe.resources.gpus for experiment in known))
+def making(job: Job, key: str | None = None, *options: str) -> str:
+    """The command that makes a file of a job, on a cluster if a job behind it needs GPUs."""
+    path = job.outputs[key] if key else job.first
+    gpus = any(before.cost.gpus for before in job.upstream())
+    return make_command(path, *options, gpus=gpus)
 
 
-def drawing(config: Config, layout: Layout, name: str, figure: Figure) -> str:
-    table = config.params.tables[figure.table].experiments() if figure.table else []
-    return command(config, layout.figure(name), [*figure.experiments, *table])
+def missing(job: Job, key: str | None = None) -> str:
+    """A sentence about a file of a job that is missing."""
+    path = job.outputs[key] if key else job.first
+    return f"{path} does not exist; make it first with `{making(job, key)}`."

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from rtm.config import Config
-from rtm.core.files import read_numbers
-from rtm.core.layout import Layout
+from rtm.core.readers import read_numbers
+from rtm.stages.train import Train
 
 LAST = 0.2  # share of a training
 BOUND = 0.05  # share of the last FID
@@ -13,26 +13,32 @@ BOUND = 0.05  # share of the last FID
 def moved(curve: Iterable[dict[str, float]]) -> float | None:
     """The largest distance from the last FID in the last fifth, relative to the last FID; None if there are fewer than
     two measurements."""
-    seen = [(row["step"], row["fid"]) for row in curve if "fid" in row]
-    late = [fid for step, fid in seen if step >= (1 - LAST) * seen[-1][0]]
-    return max(abs(fid - late[-1]) for fid in late) / late[-1] if len(late) > 1 and late[-1] > 0 else None
+    fids = {row["step"]: row["fid"] for row in curve if "fid" in row}
+    if not fids:
+        return None
+    last = max(fids)
+    end = fids[last]
+    late = [fid for step, fid in fids.items() if step >= (1 - LAST) * last]
+    if len(late) < 2 or end <= 0:
+        return None
+    return max(abs(fid - end) for fid in late) / end
 
 
-def convergence(config: Config, layout: Layout, names: Iterable[str]) -> Iterator[str]:
+def convergence(config: Config, names: Iterable[str]) -> Iterator[str]:
     """A sentence about the trainings of a comparison, from their curves."""
-    found: dict[str, float] = {}
+    distances: dict[str, float] = {}
     for name in names:
-        paths = [layout.curve(name, seed) for seed in config.experiment(name).seeds]
-        shares = (moved(read_numbers(path)) for path in paths if path.exists())
-        if known := [share for share in shares if share is not None]:
-            found[name] = max(known)
-    if not found:
+        for seed in config.experiment(name).seeds:
+            path = Train().path(config, "curve", experiment=name, seed=seed)
+            distance = moved(read_numbers(path)) if path.exists() else None
+            if distance is not None:
+                distances[name] = max(distance, distances.get(name, 0))
+    if not distances:
         return
-    worst = max(found, key=lambda name: found[name])
-    late = {name: share for name, share in found.items() if share > BOUND}
-    said = "FID on the way, in the last fifth of the training, was at most"
-    if not late:
-        yield f"{said} {found[worst]:.1%} from its end ({worst}): the trainings had converged."
+    worst = max(distances, key=lambda name: distances[name])
+    sentence = f"FID on the way, in the last fifth of the training, was at most {distances[worst]:.1%} from its end"
+    late = [f"{name} {distance:.1%}" for name, distance in distances.items() if distance > BOUND]
+    if late:
+        yield f"Not converged: {sentence}; above {BOUND:.0%} are {', '.join(late)}."
     else:
-        some = ", ".join(f"{name} {share:.1%}" for name, share in late.items())
-        yield f"Not converged: {said} {found[worst]:.1%} from its end; above {BOUND:.0%} are {some}."
+        yield f"{sentence} ({worst}): the trainings had converged."

@@ -23,6 +23,7 @@ SPECIAL = {
     "ε": r"$\varepsilon$",
 }
 ARROWS = {"higher": r" $\uparrow$", "lower": r" $\downarrow$", None: ""}
+MARKS = {"best": r"\textbf{%s}", "second": r"\underline{%s}", None: "%s"}
 DIGITS = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 
 
@@ -42,7 +43,13 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    env.filters |= {"tex": escape, "cell": cell, "stacked": stacked, "arrow": ARROWS.__getitem__, "plain": plain}
+    env.filters |= {
+        "tex": escape,
+        "cell": cell,
+        "stacked": stacked,
+        "arrow": ARROWS.__getitem__,
+        "plain": plain,
+    }
     return env
 
 
@@ -61,17 +68,26 @@ def cell(cell: Cell) -> str:
     """Measured: plain; published: grey; measured on foreign images: double dagger; missing: dash and asterisk."""
     if cell.value is None:
         return r"--$^{\ast}$" if cell.state == "missing" else "--"
-    text = cell.text.replace(",", "{,}")
-    text = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}", None: text}[cell.mark]
+    text = MARKS[cell.mark] % number(cell.text)
     if cell.spread:
-        text += rf"\,{{\scriptsize$\pm$\,{cell.spread.replace(',', '{,}')}}}"
-    return {"published": rf"\published{{{text}}}", "evaluated": rf"{text}$^\ddagger$"}.get(cell.state, text)
+        text += rf"\,{{\scriptsize$\pm$\,{number(cell.spread)}}}"
+    if cell.state == "published":
+        return rf"\published{{{text}}}"
+    return rf"{text}$^\ddagger$" if cell.state == "evaluated" else text
+
+
+def number(text: str) -> str:
+    """A number as shown; TeX puts no space after its commas."""
+    return text.replace(",", "{,}")
 
 
 def macro_name(*parts: str) -> str:
     """Letters only, digits spelled: ("tab_cifar10", "imle_rtm", "fid") is TabCifarOneZeroImleRtmFid."""
-    pieces = re.findall(r"[A-Za-z]+|[0-9]", "_".join(parts))
-    return "".join(DIGITS[int(piece)] if piece.isdigit() else piece[0].upper() + piece[1:] for piece in pieces)
+    name = ""
+    for word in re.findall(r"[A-Za-z]+|[0-9]", "_".join(parts)):
+        spelled = DIGITS[int(word)] if word.isdigit() else word
+        name += spelled[0].upper() + spelled[1:]
+    return name
 
 
 def _piece(piece: Piece) -> str:

@@ -5,8 +5,10 @@ because a command of TeX can read and write files.
 """
 
 import re
+import string
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup, escape
 
@@ -45,8 +47,17 @@ COMMANDS = {
     "Delta": "Δ",
     "Sigma": "Σ",
 }
-SIGNS = {"×": r"\times ", "±": r"\pm ", "·": r"\cdot ", "≤": r"\le ", "≥": r"\ge ", "ε": r"\varepsilon "}
-PLAIN = frozenset("+-=<>/.,:;!()[]|'* ")
+SIGNS = {
+    "×": r"\times ",
+    "±": r"\pm ",
+    "·": r"\cdot ",
+    "≤": r"\le ",
+    "≥": r"\ge ",
+    "ε": r"\varepsilon ",
+}
+PLAIN = frozenset(string.digits + "+-=<>/.,:;!()[]|'* ")
+LETTERS = frozenset(string.ascii_letters)
+TOKENS = re.compile(r"\\[A-Za-z]+|.", re.DOTALL)
 PIECES = re.compile(r"(\$(?!\s)[^$\n]+(?<!\s)\$|`[^`\n]+`)")
 DEEPEST = 6  # most levels of braces
 
@@ -60,6 +71,9 @@ class Piece:
     tex: str = ""  # only for a formula
     html: Markup = Markup("")  # noqa: RUF009  (it cannot change)
 
+    def __add__(self, other: "Piece") -> "Piece":
+        return Piece(self.kind, self.text + other.text, self.tex + other.tex, self.html + other.html)
+
 
 def pieces(text: str) -> Iterator[Piece]:
     """The parts of a title: $...$ is mathematics if it is in the small language, `...` is code."""
@@ -67,7 +81,9 @@ def pieces(text: str) -> Iterator[Piece]:
         inside = part[1:-1]
         if part.startswith("`") and len(part) > 2:
             yield Piece("code", inside)
-        elif part.startswith("$") and len(part) > 2 and (formula := _formula(inside)):
+            continue
+        formula = _formula(inside) if part.startswith("$") and len(part) > 2 else None
+        if formula:
             yield formula
         elif part:
             yield Piece("text", part)
@@ -75,51 +91,47 @@ def pieces(text: str) -> Iterator[Piece]:
 
 def plain(text: str) -> str:
     """The text on one line, without LaTeX's signs."""
-    shown = (f"`{each.text}`" if each.kind == "code" else each.text for each in pieces(text))
-    return "".join(shown).replace("\n", " ").replace("$", "")
+    texts = [f"`{piece.text}`" if piece.kind == "code" else piece.text for piece in pieces(text)]
+    return "".join(texts).replace("\n", " ").replace("$", "")
 
 
 def _formula(text: str) -> Piece | None:
     """A formula; None if it is not in the language."""
+    tokens = deque(TOKENS.findall(text))
     try:
-        tex, html, shown, end = _sequence(text, 0, 0)
-    except ValueError:
+        formula = _sequence(tokens, 0)
+    except (ValueError, LookupError):  # a sign or a command that is not in the language, or an early end
         return None
-    return Piece("math", shown, tex, html) if end == len(text) else None
+    return None if tokens else formula
 
 
-def _sequence(text: str, at: int, depth: int) -> tuple[str, Markup, str, int]:
-    """Parse atoms, each with at most one index and one exponent, up to a closing brace or the end."""
-    tex, html, shown = "", Markup(""), ""
-    while at < len(text) and text[at] != "}":
-        first, drawn, read, at = _atom(text, at, depth)
-        used = ""
-        while at < len(text) and text[at] in "^_" and text[at] not in used:
-            sign = text[at]
-            used += sign
-            inner, raised, said, at = _atom(text, at + 1, depth)
-            first += f"{sign}{{{inner}}}"
-            drawn += Markup("<sup>{}</sup>" if sign == "^" else "<sub>{}</sub>").format(raised)
-            read += f"{sign}{said}"
-        tex, html, shown = tex + first, html + drawn, shown + read
-    return tex, html, shown, at
+def _sequence(tokens: deque[str], depth: int) -> Piece:
+    """Atoms, each with at most one index and one exponent, up to a closing brace or the end."""
+    whole = Piece("math", "")
+    while tokens and tokens[0] != "}":
+        whole += _atom(tokens, depth)
+        tags = {"^": "sup", "_": "sub"}
+        while tokens and tokens[0] in tags:
+            sign = tokens.popleft()
+            tag = tags.pop(sign)
+            small = _atom(tokens, depth)
+            html = Markup(f"<{tag}>{{}}</{tag}>").format(small.html)
+            whole += Piece("math", f"{sign}{small.text}", f"{sign}{{{small.tex}}}", html)
+    return whole
 
 
-def _atom(text: str, at: int, depth: int) -> tuple[str, Markup, str, int]:
-    sign = text[at : at + 1]
-    if sign == "{" and depth < DEEPEST:
-        tex, html, shown, at = _sequence(text, at + 1, depth + 1)
-        if text[at : at + 1] != "}":
-            raise ValueError
-        return f"{{{tex}}}", html, shown, at + 1
-    if sign == "\\":
-        found = re.compile(r"[A-Za-z]+").match(text, at + 1)
-        if not found or found[0] not in COMMANDS:
-            raise ValueError
-        name = COMMANDS[found[0]]
-        return f"\\{found[0]} ", Markup(escape(name)), name, found.end()
-    if sign.isascii() and sign.isalpha():
-        return sign, Markup("<i>{}</i>").format(sign), sign, at + 1
-    if sign in SIGNS or (sign.isascii() and sign.isdigit()) or (sign and sign in PLAIN):
-        return SIGNS.get(sign, sign), Markup(escape(f" {sign} " if sign == "=" else sign)), sign, at + 1
+def _atom(tokens: deque[str], depth: int) -> Piece:
+    """A group in braces, a command, a letter, a digit or a sign."""
+    token = tokens.popleft()
+    if token == "{" and depth < DEEPEST:
+        group = _sequence(tokens, depth + 1)
+        tokens.popleft()  # the closing brace
+        return replace(group, tex=f"{{{group.tex}}}")
+    if len(token) > 1:
+        sign = COMMANDS[token[1:]]
+        return Piece("math", sign, f"{token} ", escape(sign))
+    if token in LETTERS:
+        return Piece("math", token, token, Markup("<i>{}</i>").format(token))
+    if token in SIGNS or token in PLAIN:
+        return Piece("math", token, SIGNS.get(token, token), escape(" = " if token == "=" else token))
     raise ValueError

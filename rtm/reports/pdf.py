@@ -8,30 +8,38 @@ from pathlib import Path
 from rtm.config import Config
 from rtm.core.errors import UserError, printable
 from rtm.core.files import write_text
-from rtm.core.layout import Layout
 from rtm.reports import latex
-from rtm.reports.cells import build
-from rtm.reports.result import results
+from rtm.reports.cells import Sheet
+from rtm.reports.comparison import comparisons
+from rtm.reports.sheets import build
+from rtm.stages.figure import Figure
+from rtm.stages.table import Table
 
 NAME = "report"
 TIMEOUT = 300  # seconds
 CONFINED = {"openin_any": "p", "openout_any": "p"}  # TeX must not read or write outside the document's folder
 
 
-def write_report(config: Config, layout: Layout) -> Path:
+def write_report(config: Config) -> Path:
     """Write reports/report.tex with all existing tables and figures."""
-    path = layout.table(NAME)
-    tables = [name for name in config.tables if layout.table(name).exists()]
-    drawn = {name: figure for name, figure in config.figures.items() if layout.figure(name).exists()}
-    if not tables and not drawn:
+    path = Table().path(config, "tex", table=NAME)
+    written = [name for name in config.tables if Table().path(config, "tex", table=name).exists()]
+    sheets = [build(config, name) for name in written]
+    figures = []
+    for name, figure in config.figures.items():
+        file = Figure().path(config, "pdf", figure=name)
+        if file.exists():
+            figures.append({"name": name, "caption": figure.caption, "file": os.path.relpath(file, path.parent)})
+    if not sheets and not figures:
         raise UserError(f"There is no table or figure for {path}; make a table or a figure first.")
-    figures = [
-        {"name": name, "caption": figure.caption, "file": os.path.relpath(layout.figure(name), path.parent)}
-        for name, figure in drawn.items()
-    ]
-    found = [each for name in tables for each in results(config, layout, build(config, layout, name))]
-    given = {"tables": tables, "figures": figures, "references": _references(config, tables), "results": found}
-    write_text(path, latex.environment().get_template("report.tex.j2").render(scale=config.scale_name, **given))
+    text = latex.environment().get_template("report.tex.j2").render(
+        scale=config.scale_name,
+        tables=[sheet.name for sheet in sheets],
+        figures=figures,
+        references=_references(sheets),
+        results=[sentence for sheet in sheets for sentence in comparisons(sheet)],
+    )  # fmt: skip
+    write_text(path, text)
     return path
 
 
@@ -64,10 +72,12 @@ def compile_pdf(path: Path) -> Path:
     return path.with_suffix(".pdf")
 
 
-def _references(config: Config, tables: list[str]) -> list[tuple[str, str]]:
-    """The references of the tables in the order of their first citation."""
-    parts = [part for name in tables for part in config.tables[name].cells]
-    published, foreign = config.params.published, config.params.foreign
-    found = [published.get(str(part.published)) or foreign.get(str(part.foreign)) for part in parts]
-    entries = [entry for entry in found if entry]
-    return list({entry.cite: entry.reference for entry in entries if entry.cite and entry.reference}.items())
+def _references(sheets: list[Sheet]) -> dict[str, str]:
+    """The references of the tables by key, in the order of their first citation."""
+    references = {}
+    for sheet in sheets:
+        for cell in sheet.cells:
+            entry = sheet.config.params.published[cell.part.published] if cell.part.published else None
+            if entry and entry.cite and entry.reference:
+                references[entry.cite] = entry.reference
+    return references

@@ -1,80 +1,102 @@
 """Tables in the terminal, readable at 80 columns, with and without colours."""
 
 import textwrap
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from rich.console import Console
 from rich.text import Text
 
-from rtm.config import Config
 from rtm.config.reports import Column
-from rtm.core.layout import Layout
 from rtm.reports.cells import Cell, Sheet
 from rtm.reports.mathematics import plain
-from rtm.reports.notes import notes
 from rtm.reports.tables import ARROWS, plain_title
 
 STYLES = {"best": "bold", "second": "underline", None: ""}
 BRACKETS = {"best": "[{}]", "second": "({})", None: " {} "}  # marks without bold, for pipes and log files
-WORDS = {True: {"Grey:": "Dim:"}, False: {"Bold:": "[ ]:", "underlined:": "( ):", "Grey:": "°:"}}
+WITH_COLOURS = {"Grey:": "Dim:"}
+WITHOUT_COLOURS = {"Bold:": "[ ]:", "underlined:": "( ):", "Grey:": "°:"}
+NARROWEST = 12  # characters of a column of titles
 Lines = list[Text]  # the lines of one cell
 Row = list[Lines] | str  # cells, or the title of a group
 
 
-def print_table(config: Config, layout: Layout, sheet: Sheet, console: Console | None = None) -> None:
+def print_table(sheet: Sheet, console: Console | None = None) -> None:
     """Print a table. On narrow screens the spread goes below its value, then long row titles wrap."""
     console = console or Console()
     styled = console.is_terminal
-    rows = _rows(sheet, styled)
+    rows = _Rows(sheet, styled).all()
     if sum(_widths(rows)) > console.width:
-        rows = _rows(sheet, styled, stacked=True)
-    if (over := sum(_widths(rows)) - console.width) > 0:
-        room = _widths(rows)[len(sheet.table.head) - 1] - 1 - over
-        rows = _rows(sheet, styled, stacked=True, room=max(12, room))
+        rows = _Rows(sheet, styled, stacked=True).all()
+    widths = _widths(rows)
+    excess = sum(widths) - console.width
+    if excess > 0:
+        titles = widths[len(sheet.table.head) - 1] - 1
+        rows = _Rows(sheet, styled, stacked=True, room=max(NARROWEST, titles - excess)).all()
     _print(console, sheet, rows)
-    for note in notes(config, layout, sheet):
-        for word, replacement in WORDS[styled].items():
+    words = WITH_COLOURS if styled else WITHOUT_COLOURS
+    for note in sheet.notes:
+        for word, replacement in words.items():
             note = note.replace(word, replacement)
         console.print(Text(note, style="dim"))
     console.print()
 
 
-def _rows(sheet: Sheet, styled: bool, stacked: bool = False, room: int | None = None) -> list[Row]:
-    """The header and all rows; `room` is the width of row titles."""
-    head = [_text(plain(title)) for title in sheet.table.head]
-    rows: list[Row] = [[*head, *(_text(_heading(column, stacked)) for column in sheet.table.columns)]]
-    label, remaining = None, [""]
-    for block in sheet.blocks:
-        if block.title or (block.label is None and len(rows) > 1):
-            rows.append(plain(block.title or ""))
-        if block.label is not None and block.label != label:
-            label, remaining = block.label, block.label.split("\n")
-        for line in block.lines:
-            first = [_text(remaining.pop(0) if remaining else "")] if block.label is not None else []
-            name = textwrap.fill(plain_title(line), room) if room else plain_title(line)
-            rows.append([*first, _text(name), *(_value(cell, styled, stacked) for cell in line.cells)])
-    return rows
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a table, in one of its layouts."""
 
+    sheet: Sheet
+    styled: bool  # with colours
+    stacked: bool = False  # the spread below its value
+    room: int | None = None  # the width of row titles, if they wrap
 
-def _heading(column: Column, stacked: bool) -> str:
-    title, arrow = plain(column.title), ARROWS[column.better]
-    if not stacked:
-        return title + arrow
-    return title.replace(" ", "\n") + (arrow if " " in title else arrow.replace(" ", "\n"))
+    def all(self) -> list[Row]:
+        """The header and all rows."""
+        table = self.sheet.table
+        titles = [plain(title) for title in table.head]
+        titles += [self.heading(column) for column in table.columns]
+        rows: list[Row] = [[_text(title) for title in titles]]
+        label = None
+        remaining: list[str] = []
+        for block in self.sheet.blocks:
+            if block.title or (block.label is None and len(rows) > 1):
+                rows.append(plain(block.title or ""))
+            if block.label is not None and block.label != label:
+                label = block.label
+                remaining = label.split("\n")
+            for line in block.lines:
+                title = plain_title(line)
+                names = [textwrap.fill(title, self.room) if self.room else title]
+                if block.label is not None:
+                    names.insert(0, remaining.pop(0) if remaining else "")
+                rows.append([*map(_text, names), *map(self.value, line.cells)])
+        return rows
 
+    def heading(self, column: Column) -> str:
+        title = plain(column.title)
+        arrow = ARROWS[column.better]
+        if not self.stacked:
+            return title + arrow
+        if " " not in title:
+            arrow = arrow.replace(" ", "\n")
+        return title.replace(" ", "\n") + arrow
 
-def _value(cell: Cell, styled: bool, stacked: bool) -> Lines:
-    if cell.value is None:
-        return _text("--∗" if cell.state == "missing" else "--", "dim")
-    published, evaluated = cell.state == "published", "‡" if cell.state == "evaluated" else ""
-    if styled:
-        value = Text(cell.text + evaluated, f"{STYLES[cell.mark]} {'dim' if published else ''}".strip())
-    else:
-        value = Text(BRACKETS[cell.mark].format(cell.text + evaluated + ("°" if published else "")))
-    if not cell.spread:
-        return [value]
-    spread = Text(f"±{cell.spread}", "dim")
-    return [value, spread] if stacked else [Text.assemble(value, " ", spread)]
+    def value(self, cell: Cell) -> Lines:
+        if cell.value is None:
+            return _text("--∗" if cell.state == "missing" else "--", "dim")
+        number = cell.text + ("‡" if cell.state == "evaluated" else "")
+        published = cell.state == "published"
+        if self.styled:
+            dim = " dim" if published else ""
+            value = Text(number, f"{STYLES[cell.mark]}{dim}".strip())
+        else:
+            circle = "°" if published else ""
+            value = Text(BRACKETS[cell.mark].format(number + circle))
+        if not cell.spread:
+            return [value]
+        spread = Text(f"±{cell.spread}", "dim")
+        return [value, spread] if self.stacked else [Text.assemble(value, " ", spread)]
 
 
 def _text(text: str, style: str = "") -> Lines:
@@ -83,12 +105,13 @@ def _text(text: str, style: str = "") -> Lines:
 
 def _widths(rows: list[Row]) -> list[int]:
     """The widths of the columns, each with a space after it."""
-    cells = [row for row in rows if not isinstance(row, str)]
-    return [1 + max(line.cell_len for lines in column for line in lines) for column in zip(*cells, strict=True)]
+    columns = zip(*(row for row in rows if not isinstance(row, str)), strict=True)
+    return [1 + max(line.cell_len for lines in column for line in lines) for column in columns]
 
 
 def _print(console: Console, sheet: Sheet, rows: list[Row]) -> None:
-    widths, names = _widths(rows), len(sheet.table.head)
+    widths = _widths(rows)
+    names = len(sheet.table.head)
     rule = Text("─" * min(sum(widths) - 1, console.width), "dim")
     console.print(Text(plain(sheet.table.title), "bold"))
     console.print(rule)
@@ -96,18 +119,19 @@ def _print(console: Console, sheet: Sheet, rows: list[Row]) -> None:
         if isinstance(row, str):
             console.print(Text(row, "italic") if row else rule)
             continue
-        for lines in zip_longest(*row, fillvalue=Text()):
-            console.print(_padded(lines, widths, names), no_wrap=True, crop=False, overflow="ignore")
+        for texts in zip_longest(*row, fillvalue=Text()):
+            console.print(_padded(texts, widths, names), no_wrap=True, crop=False, overflow="ignore")
         if number == 0:
             console.print(rule)
     console.print(rule)
 
 
-def _padded(lines: tuple[Text, ...], widths: list[int], names: int) -> Text:
+def _padded(texts: tuple[Text, ...], widths: list[int], names: int) -> Text:
     """Align names to the left and numbers to the right."""
-    padded = Text()
-    for column, (text, width) in enumerate(zip(lines, widths, strict=True)):
-        space = " " * (width - 1 - text.cell_len)
-        padded = Text.assemble(padded, *((text, space) if column < names else (space, text)), " ")
-    padded.rstrip()
-    return padded
+    line = Text()
+    for column, (text, width) in enumerate(zip(texts, widths, strict=True)):
+        aligned = text.copy()
+        aligned.align("left" if column < names else "right", width - 1)
+        line = Text.assemble(line, aligned, " ")
+    line.rstrip()
+    return line

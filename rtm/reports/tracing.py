@@ -1,38 +1,34 @@
 """The chain of one number of a table, for `rtm lineage TABLE --cell ROW COLUMN`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
-from typing import Any
 
-from typing_extensions import TypedDict
-
-from rtm.config import load
 from rtm.core.errors import UserError
-from rtm.core.files import digest, read_json
-from rtm.lineage.format import JSON
-from rtm.lineage.job import Job
-from rtm.reports.cells import Cell, Sheet, build
+from rtm.reports.cells import Cell, Sheet
 from rtm.reports.chain import Chains, Link
 from rtm.reports.mathematics import plain
+from rtm.reports.sheets import build
+from rtm.stages.base import Job
 
 WIDTH = 88
+Names = tuple[str, str]  # in the .csv and in the table
 
 
 def trace(table: Job, row: str, column: str) -> Iterator[str]:
     """The lines to print: the number, its origin, and every link behind it."""
-    config = load(table.scale)
-    layout = config.layout
-    sheet, chains = build(config, layout, table.name), Chains(config, layout)
+    sheet = build(table.config, table.name)
+    chains = Chains(table.config)
     cell = find_cell(sheet, row, column)
-    shown = cell.text + (f" ± {cell.spread}" if cell.spread else "")
-    yield f"{layout.table(table.name)}: {cell.row} {cell.column} = {shown}"
+    spread = f" ± {cell.spread}" if cell.spread else ""
+    yield f"{table.first}: {cell.row} {cell.column} = {cell.text}{spread}"
     yield f"  {chains.origin(sheet, cell)}"
     if not cell.measurable and not cell.part.published:
-        yield from (f"  {each.row} {each.text}" for each in sheet.averaged(cell))
+        for other in sheet.averaged(cell):
+            yield f"  {other.row} {other.text}"
     if cell.value is None or not cell.measurable:
         return
-    links = [_rendered(chains, sheet, cell), *chains.of(cell.part)]
+    rendered = Link("table", str(table.first), changes=tuple(chains.freshness.why(table)))
+    links = [rendered, *chains.of(cell.part)]
     for seed, of_seed in groupby(links, key=lambda link: link.seed):
         yield "" if seed is None else f"  seed {seed}"
         for link in of_seed:
@@ -41,50 +37,30 @@ def trace(table: Job, row: str, column: str) -> Iterator[str]:
 
 def find_cell(sheet: Sheet, row: str, column: str) -> Cell:
     """Find a cell by the names in the .csv, or by the titles in the table."""
-    lines = [line for line in sheet.lines if row in (line.id, plain(line.title))]
-    places = [place for place, each in enumerate(sheet.table.columns) if column in (each.id, plain(each.title))]
-    if len(lines) != 1:
-        known = ", ".join(line.id for line in sheet.lines)
-        raise UserError(f"{sheet.name} has {len(lines) or 'no'} rows {row!r}; choose one of {known}.")
+    rows = [(line.id, plain(line.title)) for line in sheet.lines]
+    columns = [(heading.id, plain(heading.title)) for heading in sheet.table.columns]
+    row_number = _place(sheet.name, "rows", row, rows)
+    column_number = _place(sheet.name, "columns", column, columns)
+    return sheet.lines[row_number].cells[column_number]
+
+
+def _place(table: str, kind: str, name: str, known: Sequence[Names]) -> int:
+    """The only place with this name or title."""
+    places = [place for place, names in enumerate(known) if name in names]
     if len(places) != 1:
-        known = ", ".join(each.id for each in sheet.table.columns)
-        raise UserError(f"{sheet.name} has {len(places) or 'no'} columns {column!r}; choose one of {known}.")
-    return lines[0].cells[places[0]]
-
-
-class Recorded(TypedDict):
-    """The part of <table>.lineage.json that is read."""
-
-    files: dict[str, dict[str, Any]]
-    cells: list[dict[str, Any]]
-
-
-def _rendered(chains: Chains, sheet: Sheet, cell: Cell) -> Link:
-    """The link of the table itself: whether its files changed, and whether it shows the current number."""
-    job, recorded = chains.graph[f"table/{sheet.name}"], chains.layout.table(sheet.name, ".lineage.json")
-    changes = [f"{path} is not here" for path in job.outputs if not path.exists()]
-    changes += chains.ledger.untrue(job) if chains.ledger.receipt(job) else ["it has no receipt"]
-    changes += _outdated(read_json(recorded, Recorded), cell) if recorded.exists() else []
-    return Link("table", str(job.outputs[0]), changes=tuple(changes))
-
-
-def _outdated(recorded: Recorded, cell: Cell) -> Iterator[str]:
-    named = (each for each in recorded["cells"] if (each.get("row"), each.get("column")) == (cell.row, cell.column))
-    then: JSON = next(named, {})
-    for path in map(str, then.get("files", [])):
-        if not Path(path).is_file() or digest(path) != recorded["files"].get(path, {}).get("sha256"):
-            yield f"{path} changed since the table was rendered"
-    if then.get("shown") != cell.text:
-        yield f"it shows {then.get('shown', 'no such cell')}: render it again"
+        count = len(places) or "no"
+        options = ", ".join(option for option, _ in known)
+        raise UserError(f"{table} has {count} {kind} {name!r}; choose one of {options}.")
+    return places[0]
 
 
 def _lines(link: Link) -> Iterator[str]:
     """One line, or two if it would be too long."""
-    rest = ", ".join(part for part in (link.digest, link.state) if part)
     line = f"    {link.kind:<11} {link.what}"
-    if rest and len(line) + len(rest) + 2 <= WIDTH:
-        yield f"{line}, {rest}"
-    else:
+    rest = ", ".join(filter(None, [link.digest, link.state]))
+    whole = ", ".join(filter(None, [line, rest]))
+    if rest and len(whole) > WIDTH:
         yield line
-        if rest:
-            yield f"{'':<16}{rest}"
+        yield f"{'':<16}{rest}"
+    else:
+        yield whole

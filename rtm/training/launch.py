@@ -1,4 +1,4 @@
-"""`rtm train`: check the devices, start one process for each GPU, and check that all end well."""
+"""Start a training: one process for each GPU, a stop that is no failure, and the way back into SLURM's queue."""
 
 import os
 import signal
@@ -11,59 +11,30 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from rtm.config import Config, Experiment
+from rtm.config import Experiment
 from rtm.core import distributed
 from rtm.core.errors import UserError
-from rtm.core.layout import Layout
-from rtm.data.parts import check_parts
-from rtm.lineage.job import Job
-from rtm.lineage.receipts import Ledger
-from rtm.lineage.store import served
-from rtm.pipeline.devices import check_devices, choose
-from rtm.pipeline.graph import jobs
-from rtm.pipeline.loggers import check_installed
-from rtm.pipeline.runs import Stopped, book_of
-from rtm.pipeline.slurm import meeting_place, node_count, requeue
-from rtm.pipeline.unfinished import report_unfinished
-from rtm.training.assembly import train
+from rtm.training.assembly import Training, train
+from rtm.training.cluster import meeting_place, node_count, requeue
+from rtm.training.devices import check_devices, choose
+from rtm.training.folder import Stopped, history_of
+from rtm.training.loggers import check_installed
 from rtm.training.loop import STOPPED
 
 
-def train_experiment(
-    config: Config,
-    layout: Layout,
-    experiment: Experiment,
-    seed: int,
-    gpus: int | None = None,  # the most GPUs to use
-) -> None:
-    job, asked = jobs(config)[f"train/{experiment.name}/seed{seed}"], experiment.recipe.resources
-    if gpus is not None:
-        experiment = on_fewer(experiment, gpus)
+def launch(training: Training) -> None:
+    """Train with all processes that the experiment asks for. If the training is stopped, this process ends too."""
+    experiment = training.experiment
     resources = experiment.recipe.resources
-    processes, is_part = resources.processes or resources.gpus, "RANK" in os.environ
-    ledger = Ledger()
-    if not is_part and ledger.fresh(job):  # Snakemake forces a job if it did not see its last attempt end
-        print(f"{job.id} is finished; there is nothing to do.")
-        return
-    if not is_part and served(job):
-        return
+    processes = resources.processes or resources.gpus
+    is_part = "RANK" in os.environ
     check_installed(experiment.recipe.training.loggers)
-    use_gpus = check_devices(experiment.name, resources, job.outputs[0])
-    if not is_part:
-        check_parts(config, layout, experiment)
-        report_unfinished(ledger, job)
-        if resources.gpus < asked.gpus:
-            print(
-                f"{experiment.name} asks for {asked.gpus} {asked.gpu_model} GPUs for about {asked.hours:g} hours; on "
-                f"{resources.gpus} it takes about {resources.hours:g}. Each step adds up the gradients of "
-                f"{asked.gpus // resources.gpus} parts, so that results differ by rounding only.",
-                file=sys.stderr,
-            )
+    use_gpus = check_devices(experiment.name, resources, training.checkpoint)
     if processes > 1 and not is_part:
-        stopped = _launch(processes, layout.run(experiment.name, ledger.fingerprint(job)))
+        is_stopped = _start_processes(processes, training.folder)
     else:
-        stopped = _join(config, layout, experiment, seed, job, use_gpus)
-    if stopped and not is_part:
+        is_stopped = _join(training, use_gpus)
+    if is_stopped and not is_part:
         if requeue():
             _wait_for_the_end()
         sys.exit(STOPPED)
@@ -72,18 +43,26 @@ def train_experiment(
 def on_fewer(experiment: Experiment, gpus: int) -> Experiment:
     """The same training on at most `gpus` GPUs. Each GPU does the parts of several and adds up their gradients, so the
     batch, its parts and the groups within the parts do not change."""
-    recipe, asked = experiment.recipe, experiment.recipe.resources
+    recipe = experiment.recipe
+    asked = recipe.resources
     if not asked.gpus:
         raise UserError(f"{experiment.name} trains on the CPU; leave --gpus out.")
     if gpus < 1:
         raise UserError(f"--gpus is {gpus}; give at least 1.")
-    given = asked.at_most(gpus)
-    parts = recipe.training.accumulate * asked.gpus // given.gpus
+    fewer = asked.at_most(gpus)
+    if fewer.gpus < asked.gpus and "RANK" not in os.environ:
+        print(
+            f"{experiment.name} asks for {asked.gpus} {asked.gpu_model} GPUs for about {asked.hours:g} hours; on "
+            f"{fewer.gpus} it takes about {fewer.hours:g}. Each step adds up the gradients of "
+            f"{asked.gpus // fewer.gpus} parts, so that results differ by rounding only.",
+            file=sys.stderr,
+        )
+    parts = recipe.training.accumulate * asked.gpus // fewer.gpus
     training = recipe.training.model_copy(update={"accumulate": parts})
-    return replace(experiment, recipe=recipe.model_copy(update={"training": training, "resources": given}))
+    return replace(experiment, recipe=recipe.model_copy(update={"training": training, "resources": fewer}))
 
 
-def _launch(processes: int, folder: Path) -> bool:
+def _start_processes(processes: int, folder: Path) -> bool:
     """Start processes with this command line and RANK set, as torchrun does. Return whether they were stopped.
 
     A stopped process exits with 0. At any other exit code torchrun would kill the others, perhaps during a save.
@@ -96,8 +75,8 @@ def _launch(processes: int, folder: Path) -> bool:
         sys.exit(1)
     except SignalException:
         return True
-    book = book_of(folder)
-    return book is not None and book.slices[-1].ended == "stopped"
+    history = history_of(folder)
+    return history is not None and history.slices[-1].ended == "stopped"
 
 
 def _wait_for_the_end(seconds: float = 120) -> None:
@@ -106,12 +85,12 @@ def _wait_for_the_end(seconds: float = 120) -> None:
     time.sleep(seconds)
 
 
-def _join(config: Config, layout: Layout, experiment: Experiment, seed: int, job: Job, use_gpus: bool) -> bool:
+def _join(training: Training, use_gpus: bool) -> bool:
     """Train in this process, alone or with others; return whether it was stopped."""
     device = distributed.start(use_gpus)
     try:
         choose(device)
-        train(config, layout, experiment, seed, job, device)
+        train(training, device)
     except Stopped as stopped:
         if distributed.rank() == 0:
             print(f"rtm: {stopped}", file=sys.stderr)

@@ -11,7 +11,7 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -25,15 +25,16 @@ from torch import Tensor, nn
 
 from rtm.core import distributed
 from rtm.core.errors import UserError
-from rtm.core.files import UNREADABLE, append, atomic, keep_as, sealed, unsealed
-from rtm.core.layout import saved_states
+from rtm.core.files import append, atomic
 from rtm.core.progress import progress
 from rtm.core.randomness import seed_of
+from rtm.core.readers import UNREADABLE
+from rtm.core.sealed import keep_as, sealed, unsealed
 from rtm.methods.base import Method, Setting
 from rtm.models.drawing import draw
 from rtm.models.layers import relative_change
-from rtm.pipeline.loggers import loggers
-from rtm.pipeline.runs import Stopped, listen, log_rows
+from rtm.training.folder import Stopped, listen, log_rows, saved_states
+from rtm.training.loggers import loggers
 
 STOPPED = 75  # exit code of a run that saved its state before its walltime and must be started again
 KIND = "state of a training"
@@ -61,27 +62,33 @@ class Run:
         folder: Path,
         watch: Watch | None = None,
         check_owner: Callable[[], None] = lambda: None,  # raises if another process took the folder over
-        names: Sequence[str] = ("",),  # fingerprints: the present one, and those from before refactorings
     ) -> None:
-        self.method, self.setting, self.folder, self.watch = method, setting, folder, watch
-        self.check_owner, self.names = check_owner, names
+        self.method = method
+        self.setting = setting
+        self.folder = folder
+        self.watch = watch
+        self.check_owner = check_owner
         self.best: dict[str, Any] = {"score": math.inf, "step": 0, "weights": {}}
         folder.mkdir(parents=True, exist_ok=True)  # the first process creates it
         self.training = setting.experiment.recipe.training
         self.total = setting.experiment.steps()
+        self.name = f"train {setting.experiment.name} seed {setting.seed}"
         self.ema = deepcopy(method.generator).eval().requires_grad_(False)
-        self.done, self.seconds = 0, 0.0
+        self.done = 0
+        self.seconds = 0.0
         self.stop_asked = False
         self.state_file, self.previous_state_file = saved_states(folder)
         self.state_is_sound = False  # an unreadable state must not replace the previous state
-        distributed.any_of(False, setting.device)  # wait until the first process has locked the folder
+        self.header = {"kind": KIND, "run": folder.name, "seed": setting.seed}  # of its saves
+        distributed.wait()  # until the first process has locked the folder
         if self.state_file.exists() or self.previous_state_file.exists():
             self._load()
         self._check_agreement()
 
     def _check_agreement(self) -> None:
         """Raise an error if the processes are at different steps, because they would wait for each other for ever."""
-        steps = [int(step) for step in distributed.gather(torch.tensor([self.done], device=self.setting.device))]
+        mine = torch.tensor([self.done], device=self.setting.device)
+        steps = [int(step) for step in distributed.gather(mine)]
         if len(set(steps)) > 1:
             raise UserError(
                 f"The processes of this training read different saves of {self.folder} (steps {steps}); start it again."
@@ -90,45 +97,54 @@ class Run:
     def train(self) -> None:
         """Train to the end, or raise Stopped after a stop signal."""
         listen(self._ask_to_stop)
-        name = f"train {self.setting.experiment.name} seed {self.setting.seed}"
         leads = distributed.rank() == 0
-        logging = loggers(self.training.loggers if leads else (), self.folder, name, self.done)
-        with progress(name, self.total) if leads else _silent() as report, logging as show:
+        logging = loggers(self.training.loggers if leads else (), self.folder, self.name, self.done)
+        with progress(self.name, self.total) if leads else _silent() as report, logging as show:
             began = time.monotonic() - self.seconds
             while self.done < self.total:
-                looks = (self.done + 1) % LOG_EVERY == 0 or self.done + 1 in (1, self.total)
-                before = self.method.styles() if looks else None
-                numbers = self.method.step(self.done)
-                if before is not None:
-                    numbers["w_change"] = relative_change(before, self.method.styles(), 1).median()
-                self.done += 1
-                self._update_ema()
+                is_logged = (self.done + 1) % LOG_EVERY == 0 or self.done + 1 in (1, self.total)
+                numbers = self._step(is_logged)
                 measured = self._watched() if leads else {}
-                if looks or measured:
-                    self.seconds = time.monotonic() - began
-                    shown = self._checked(numbers)
+                self.seconds = time.monotonic() - began
+                if is_logged or measured:
+                    row = self._row(numbers, measured)
                     if leads:
-                        row = {"step": self.done, **self._pace(), **shown, **measured}
                         append(self.folder / "log.jsonl", row)
                         show(self.done, row)
-                        report(self.done, loss=shown["loss"])
-                if self.done % self.training.grid_every == 0 and leads:
+                        report(self.done, loss=row["loss"])
+                if leads and self.done % self.training.grid_every == 0:
                     grid = self._grid()
-                    print(f"{name}: samples of step {self.done:,} in {grid}", file=sys.stderr)
+                    print(f"{self.name}: samples of step {self.done:,} in {grid}", file=sys.stderr)
                     show(self.done, {}, grid)
-                asked = looks and distributed.any_of(self.stop_asked, self.setting.device)
-                if asked or self.done % self.training.save_every == 0 or self.done == self.total:
+                stops = is_logged and distributed.any_of(self.stop_asked, self.setting.device)
+                if stops or self.done % self.training.save_every == 0 or self.done == self.total:
                     self._checked(numbers)
                     self._save()
-                if asked and self.done < self.total:
-                    raise Stopped(f"{name} saved itself at step {self.done} of {self.total}; the same command resumes.")
+                if stops and self.done < self.total:
+                    place = f"step {self.done} of {self.total}"
+                    raise Stopped(f"{self.name} saved itself at {place}; the same command resumes.")
+
+    def _step(self, is_logged: bool) -> dict[str, Tensor | float]:
+        """One step of the method and of the EMA; the numbers for the log."""
+        before = self.method.styles() if is_logged else None
+        numbers = self.method.step(self.done)
+        if before is not None:
+            numbers["w_change"] = relative_change(before, self.method.styles(), 1).median()
+        self.done += 1
+        self._update_ema()
+        return numbers
+
+    def _row(self, numbers: dict[str, Tensor | float], measured: dict[str, float]) -> dict[str, float]:
+        """A row of the log."""
+        return {"step": self.done, **self._pace(), **self._checked(numbers), **measured}
 
     def _pace(self) -> dict[str, float]:
         """Time so far, speed and memory."""
         peak = torch.cuda.max_memory_allocated() if self.setting.device.type == "cuda" else resident_bytes()
+        images = self.done * self.training.batch
         return {
             "seconds": round(self.seconds, 3),
-            "images_per_second": round(self.done * self.training.batch / self.seconds, 2),
+            "images_per_second": round(images / self.seconds, 2),
             "memory_gb": round(peak / 1e9, 3),
         }
 
@@ -161,7 +177,8 @@ class Run:
         """The measurements of this step, if one is due; the best weights are kept."""
         if self.watch is None or (self.done % self.watch.every and self.done != self.total):
             return {}
-        measured = {name: round(value, 6) for name, value in self.watch.measure(self.ema).items()}
+        metrics = self.watch.measure(self.ema)
+        measured = {name: round(value, 6) for name, value in metrics.items()}
         if self.watch.selects and (measured["fid"] < self.best["score"] or not self.best["weights"]):
             weights = {name: tensor.clone() for name, tensor in self.ema.state_dict().items()}
             self.best = {"score": measured["fid"], "step": self.done, "weights": weights}
@@ -191,7 +208,7 @@ class Run:
             "best": self.best,
             "extra": self.method.extra(),
         }
-        with sealed(self.state_file, {"kind": KIND, "fingerprint": self.names[0], "seed": self.setting.seed}) as file:
+        with sealed(self.state_file, self.header) as file:
             torch.save(state, file)
             if self.state_is_sound and self.state_file.exists():
                 keep_as(self.state_file, self.previous_state_file)
@@ -214,10 +231,8 @@ class Run:
         """Restore a save. Return "", or a sentence with the reason why it cannot be used."""
         try:
             with unsealed(file) as (header, payload):
-                if header != {"kind": KIND, "fingerprint": header["fingerprint"], "seed": self.setting.seed}:
-                    return f"{file} is of another kind or seed ({header})."
-                if header["fingerprint"] not in self.names:
-                    return f"{file} is of another run ({header['fingerprint'][:16]})."
+                if header != self.header:
+                    return f"{file} is of another kind, run or seed ({header})."
                 self._restore(torch.load(payload, map_location=self.setting.device, weights_only=True))
         except torch.OutOfMemoryError:
             raise
@@ -238,7 +253,9 @@ class Run:
             optimizer.load_state_dict(state["optimizers"][name])
         self.ema.load_state_dict(state["ema"])
         self.method.load_extra(state["extra"])
-        self.done, self.seconds, self.best = state["done"], state["seconds"], state["best"]
+        self.done = state["done"]
+        self.seconds = state["seconds"]
+        self.best = state["best"]
 
     def _refuse_infinite(self, weights: dict[str, Tensor]) -> None:
         """Refuse weights that are not finite: a training that diverged is not saved, resumed or exported."""
@@ -253,7 +270,8 @@ class Run:
         index = torch.arange(rows * rows, device=self.setting.device)
         pixels = draw(self.ema, experiment.architecture, seed_of("grid"), index).cpu()
         side = rows * experiment.dataset.resolution
-        sheet = pixels.view(rows, rows, *pixels.shape[1:]).permute(0, 2, 1, 3, 4).reshape(side, side, 3)
+        cells = pixels.view(rows, rows, *pixels.shape[1:])
+        sheet = cells.permute(0, 2, 1, 3, 4).reshape(side, side, 3)
         path = self.folder / f"grid_{self.done:09d}.png"
         with atomic(path) as file:
             Image.fromarray(sheet.numpy()).save(file, format="PNG")
@@ -274,7 +292,7 @@ def _write_curve(file: IO[str], log: Path) -> None:
     """Write the log as CSV with about CURVE_ROWS rows. If a resumed run repeated a step, only the last row counts."""
     lines = {row["step"]: row for row in log_rows(log)}
     rows = [lines[step] for step in sorted(lines)]
-    every = max(1, -(-len(rows) // CURVE_ROWS))
+    every = max(1, math.ceil(len(rows) / CURVE_ROWS))
     thinned = [row for place, row in enumerate(rows) if place % every == 0 or "fid" in row or row is rows[-1]]
     writer = csv.DictWriter(file, list(dict.fromkeys(key for row in thinned for key in row)))
     writer.writeheader()

@@ -1,53 +1,61 @@
 """Measurements during training. They select the checkpoint, or they are only for the curve."""
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
 import numpy as np
 from torch import nn
 
-from rtm.config import Config
-from rtm.core.layout import Layout
+from rtm.config.experiments import Protocol
 from rtm.core.randomness import permutation, seed_of
 from rtm.methods.base import Setting
 from rtm.models.drawing import draw_many
 from rtm.training.loop import Watch
 
-
-def watch_of(config: Config, layout: Layout, setting: Setting) -> Watch | None:
-    """FID during training: from all samples of a protocol if FID selects the weights (App. F), else from few samples,
-    for the curves."""
-    recipe = setting.experiment.recipe
-    if recipe.stylegan2 is not None and recipe.stylegan2.select == "best":
-        return selection(config, layout, setting)
-    return looks(layout, setting) if recipe.training.watch else None
+Weights = Mapping[str, Path]  # of frozen networks, by name
+WatchOf = Callable[[Setting], Watch]
 
 
-def selection(config: Config, layout: Layout, setting: Setting) -> Watch:
+def selection(protocol: Protocol, reference: Path, weights: Weights) -> WatchOf:
+    """FID of as many samples as a protocol asks for: it selects the weights (App. F)."""
     from rtm.metrics.evaluate import fid_of
 
-    experiment, gan = setting.experiment, setting.experiment.recipe.stylegan2
-    assert gan is not None
-    protocol = config.params.protocols[gan.select_protocol]
-    required = protocol.required(experiment.dataset_name)
-    reference = layout.reference(experiment.dataset_name, gan.select_protocol)
-    built, batch = experiment.architecture, experiment.recipe.evaluation.batch
+    def watch(setting: Setting) -> Watch:
+        experiment = setting.experiment
+        gan = setting.experiment.recipe.stylegan2
+        assert gan is not None
+        required = protocol.required(experiment.dataset_name)
+        batch = experiment.recipe.evaluation.batch
 
-    def select(generator: nn.Module) -> dict[str, float]:
-        drawn = draw_many(generator, built, seed_of("selection"), required, batch, setting.device)
-        return {"fid": fid_of(drawn, reference, protocol, layout)}
+        def select(generator: nn.Module) -> dict[str, float]:
+            seed = seed_of("selection")
+            drawn = draw_many(generator, experiment.architecture, seed, required, batch, setting.device)
+            return {"fid": fid_of(drawn, reference, protocol, weights)}
 
-    return Watch(gan.select_every, select, selects=True)
+        return Watch(gan.select_every, select, selects=True)
+
+    return watch
 
 
-def looks(layout: Layout, setting: Setting) -> Watch:
+def looks(weights: Weights) -> WatchOf:
+    """FID, precision and recall of few samples, for the curve."""
     from rtm.metrics.evaluate import curve_metrics
 
-    experiment, watching = setting.experiment, setting.experiment.recipe.training.watch
-    assert watching is not None
-    chosen = permutation(seed_of("watch"), len(setting.images))[: watching.samples].sort().values.numpy()
-    measured = curve_metrics(np.asarray(setting.images.pixels[chosen]), watching, layout)
-    built, batch = experiment.architecture, experiment.recipe.evaluation.batch
-    every = -(-experiment.steps() // watching.looks)
+    def watch(setting: Setting) -> Watch:
+        experiment = setting.experiment
+        watching = experiment.recipe.training.watch
+        assert watching is not None
+        order = permutation(seed_of("watch"), len(setting.images))
+        rows = order[: watching.samples].sort().values.numpy()
+        metrics_of = curve_metrics(np.asarray(setting.images.pixels[rows]), watching, weights)
+        batch = experiment.recipe.evaluation.batch
+        every = -(-experiment.steps() // watching.looks)
 
-    def measure(generator: nn.Module) -> dict[str, float]:
-        return measured(draw_many(generator, built, seed_of("selection"), watching.samples, batch, setting.device))
+        def measure(generator: nn.Module) -> dict[str, float]:
+            seed = seed_of("selection")
+            images = draw_many(generator, experiment.architecture, seed, watching.samples, batch, setting.device)
+            return metrics_of(images)
 
-    return Watch(every, measure, selects=False)
+        return Watch(every, measure, selects=False)
+
+    return watch

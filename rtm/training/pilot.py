@@ -1,5 +1,5 @@
-"""`rtm pilot`: find the rejection radius whose matched samples are most similar to samples at test time (RS-IMLE,
-Sec. 3.1)."""
+"""`rtm train --pilot`: find the rejection radius whose matched samples are most similar to samples at test time
+(RS-IMLE, Sec. 3.1)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from rtm.methods.registry import build_method
 
 
 @dataclass(frozen=True)
-class Tried:
+class Radius:
     """A value of `imle.epsilon`, and means over the second half of the matching rounds of its training."""
 
     epsilon: float
@@ -21,7 +21,7 @@ class Tried:
     gap: float
 
 
-def pilot(setting: Setting, epsilons: Iterable[float], steps: int) -> Iterator[Tried]:
+def pilot(setting: Setting, epsilons: Iterable[float], steps: int) -> Iterator[Radius]:
     """Train from the beginning with each value of epsilon; nothing else in the experiment changes."""
     experiment = setting.experiment
     imle = experiment.recipe.imle
@@ -35,13 +35,13 @@ def pilot(setting: Setting, epsilons: Iterable[float], steps: int) -> Iterator[T
             numbers = {name: float(value) for name, value in method.step(step).items()}
             rounds[numbers["rounds"]] = numbers
         later = list(rounds.values())[len(rounds) // 2 :]
-        means = {name: fmean(each[name] for each in later) for name in ("epsilon", "rejected", "matched_gap")}
-        yield Tried(epsilon, means["epsilon"], means["rejected"], means["matched_gap"])
+        means = {name: fmean(row[name] for row in later) for name in ("epsilon", "rejected", "matched_gap")}
+        yield Radius(epsilon, means["epsilon"], means["rejected"], means["matched_gap"])
 
 
-def advice(tried: Sequence[Tried], experiment: str) -> str:
+def advice(radii: Sequence[Radius], experiment: str) -> str:
     """A sentence that names the value with the smallest gap, if several values were tried."""
-    if len(tried) == 1:
-        return f"The gap of one value says little; compare it with others (--epsilon {tried[0].epsilon:g} ...)."
-    least = min(tried, key=lambda each: each.gap)
+    if len(radii) == 1:
+        return f"The gap of one value says little; compare it with others (--pilot {radii[0].epsilon:g} ...)."
+    least = min(radii, key=lambda radius: radius.gap)
     return f"The gap is least at `epsilon: {least.epsilon:g}`; write it under imle of the recipe of {experiment}."

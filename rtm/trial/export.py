@@ -1,70 +1,62 @@
-"""`rtm try --export NAME`: write the entries of a trial at the end of the files of params/."""
+"""`rtm try --export NAME`: write the entries of a trial into the files of params/."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from rtm.config.loading import PARAMS, load, trials
-from rtm.config.reading import Raw, read_sections
+from rtm.config.reading import parsed, read_sections
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
-from rtm.trial.recipe import Dumper, folder_of
+from rtm.trial.recipe import folder_of
 
-NOT_EXPORTED = ("scales",)
+NOT_EXPORTED = "scales"
+BLOCK = re.compile(r"^(\w+):.*\n((?:[ #].*\n|\n)*)", re.MULTILINE)  # a section: its name, and its entries
 
 
 def export(name: str, params: Path = PARAMS) -> str:
     """Check that every scale loads with the entries, write them, and put the images where `rtm fetch` finds them."""
     folder = params.parent / folder_of(name)
-    if str(folder_of(name)) not in trials(params):
-        known = (
-            ", ".join(each.partition("/")[2] for each in trials(params)) or "none yet; begin one with `rtm try FOLDER`"
-        )
-        raise UserError(f"There is no trial {name!r}; there is {known}.")
-    entries, _ = read_sections([folder / "params.yaml"])
-    texts = _changed(entries, params)
+    known = trials(params)
+    if str(folder_of(name)) not in known:
+        names = [trial.partition("/")[2] for trial in known]
+        options = ", ".join(names) or "none yet; begin one with `rtm try FOLDER`"
+        raise UserError(f"There is no trial {name!r}; there is {options}.")
+    texts = _with_trial(folder / "params.yaml", params)
     _check(texts, params)
     images = params.parent / "downloads" / name
     if not images.exists():
         shutil.copytree(folder / "downloads" / name, images)
     for path, text in texts.items():
         write_text(path, text)
-    tables = ", ".join([*entries.get("tables", {}), *entries.get("figures", {})])
+    entries, _ = read_sections([folder / "params.yaml"])
+    shown = ", ".join([*entries.get("tables", {}), *entries.get("figures", {})])
+    files = ", ".join(sorted(path.name for path in texts))
     return (
-        f"{name} is in {', '.join(sorted(path.name for path in texts))} of {params}/; `rtm fetch {name}` and "
-        f"`rtm train {name}_rtm` take over what the trial made. To have {tables} made, add them to a scale in "
-        f"{params}/scales.yaml."
+        f"{name} is in {files} of {params}/; `rtm fetch {name}` and `rtm train {name}_rtm` take over what the trial "
+        f"made. To have {shown} made, add them to a scale in {params}/scales.yaml."
     )
 
 
-def _changed(entries: Raw, params: Path) -> dict[Path, str]:
-    """The new text of each file."""
+def _with_trial(trial: Path, params: Path) -> dict[Path, str]:
+    """The new text of each file that gets entries of the trial, at its end."""
+    entries, _ = read_sections([trial])
     present, files = read_sections(sorted(params.glob("*.yaml")))
+    blocks = dict(BLOCK.findall(trial.read_text("utf-8") + "\n"))
     texts: dict[Path, str] = {}
-    for section, added in entries.items():
-        if section in NOT_EXPORTED or not added:
+    for section, values in entries.items():
+        if section == NOT_EXPORTED:
             continue
-        if twice := sorted(present[section].keys() & added.keys()):
-            raise UserError(
-                f"{files[section]}: {', '.join(twice)} is there already; take it out, or name the trial anew."
-            )
+        block = blocks.get(section, "")
         path = files[section]
-        text = texts.get(path, path.read_text("utf-8"))
-        if list(_sections_of(text))[-1] != section:
-            raise UserError(f"{path}: {section} is not its last section; move it to the end, and export again.")
-        block: str = yaml.dump(added, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True)
-        indented = "".join(f"  {line}" for line in block.splitlines(keepends=True))
-        texts[path] = f"{text.rstrip()}\n{indented}"
+        if parsed(block) != values:
+            raise UserError(f"{trial}: write {section} with one entry below the other, as it was.")
+        if twice := sorted(present[section].keys() & values.keys()):
+            raise UserError(f"{path}: {', '.join(twice)} is there already; take it out, or name the trial anew.")
+        texts[path] = f"{path.read_text('utf-8').rstrip()}\n{block.rstrip()}\n"
     return texts
-
-
-def _sections_of(text: str) -> dict[str, yaml.Node]:
-    root = yaml.compose(text, yaml.SafeLoader)
-    assert isinstance(root, yaml.MappingNode)
-    return {key.value: value for key, value in root.value}
 
 
 def _check(texts: Mapping[Path, str], params: Path) -> None:

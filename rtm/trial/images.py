@@ -37,7 +37,9 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Squares:
+    """The pictures that were kept."""
+
     count: int
     broken: tuple[str, ...]
     copies: int  # pictures with the same pixels as an earlier one
@@ -52,49 +54,55 @@ def survey(source: Path) -> Survey:
     sides: dict[str, int] = {}
     broken = []
     with opened(source) as archive:
-        members = _listed(archive)
-        chosen = [member for member in members if _is_picture(member)]
-        for member in track(chosen, f"look through {source.name}", len(chosen)):
-            size = _size(archive, member)
-            if size is None:
-                broken.append(str(member.path))
-            else:
-                sides[str(member.path)] = min(size)
-    others = tuple(str(member.path) for member in members if not _is_picture(member))
+        members = {str(member.path): member for member in _members(archive)}
+        pictures = {name: member for name, member in members.items() if _is_picture(member)}
+        for name, member in track(pictures.items(), f"look through {source.name}", len(pictures)):
+            try:
+                with _opened(archive, member) as image:
+                    sides[name] = min(image.size)
+            except UserError:
+                broken.append(name)
+    others = tuple(name for name in members if name not in pictures)
     if len(sides) < FEWEST:
-        raise UserError(_too_few(source, len(sides), broken, others))
-    return Survey(tuple(sorted(sides)), int(statistics.median(sides.values())), tuple(broken), others)
+        raise UserError(_too_few(source, len(sides), [*broken, *others]))
+    side = int(statistics.median(sides.values()))
+    return Survey(tuple(sorted(sides)), side, tuple(broken), others)
 
 
 def state_of(source: Path) -> str:
     """A hash of the names and sizes of all pictures in a folder, or of the size of an archive."""
     if not source.is_dir():
         return json_digest(source.stat().st_size)
+    sizes = []
     with opened(source) as folder:
-        files = [(member.path, member.entry) for member in _listed(folder) if _is_picture(member)]
-    return json_digest([[str(path), entry.stat().st_size] for path, entry in files if isinstance(entry, Path)])
+        for member in _members(folder):
+            if _is_picture(member):
+                name = str(member.path)
+                sizes.append([name, (source / name).stat().st_size])
+    return json_digest(sizes)
 
 
-def keep(source: Path, pictures: Sequence[str], folder: Path, side: int) -> Kept:
+def write_squares(source: Path, pictures: Sequence[str], folder: Path, side: int) -> Squares:
     """Write the pictures as squares. Exact copies are left out; files that cannot be decoded are reported."""
     seen: set[bytes] = set()
-    broken, wanted = [], set(pictures)
+    broken: list[str] = []
     with opened(source) as archive, atomic_folder(folder) as new:
-        members = [member for member in _listed(archive) if str(member.path) in wanted]
-        for member in track(sorted(members, key=lambda each: str(each.path)), "square the images", len(members)):
+        members = {str(member.path): member for member in _members(archive)}
+        for name in track(sorted(pictures), "square the images", len(pictures)):
             try:
-                with _opened(archive, member) as image:
+                with _opened(archive, members[name]) as image:
                     square = squared(image, side)
             except UserError:
-                broken.append(str(member.path))
+                broken.append(name)
                 continue
             content = hashlib.sha256(square.tobytes()).digest()
             if content not in seen:
                 seen.add(content)
-                square.save(new / f"{len(seen):06d}-{_plain(member.path.stem)}.png")
+                square.save(new / f"{len(seen):06d}-{_plain(members[name].path.stem)}.png")
         if len(seen) < FEWEST:
             raise UserError(_too_few(source, len(seen), broken))
-    return Kept(len(seen), tuple(broken), len(members) - len(broken) - len(seen))
+    copies = len(pictures) - len(broken) - len(seen)
+    return Squares(len(seen), tuple(broken), copies)
 
 
 def squared(image: Image.Image, side: int) -> Image.Image:
@@ -102,7 +110,8 @@ def squared(image: Image.Image, side: int) -> Image.Image:
     upright = _eight_bits(ImageOps.exif_transpose(image))
     if upright.has_transparency_data:
         layers = upright.convert("RGBA")
-        upright = Image.alpha_composite(Image.new("RGBA", layers.size, WHITE), layers)
+        ground = Image.new("RGBA", layers.size, WHITE)
+        upright = Image.alpha_composite(ground, layers)
     return ImageOps.fit(upright.convert("RGB"), (side, side), Image.Resampling.LANCZOS)
 
 
@@ -111,18 +120,13 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     if not image.mode.startswith(("I", "F")):
         return image
     values = np.asarray(image, np.float64)
-    low, high = values.min(), values.max()
+    low = values.min()
+    high = values.max()
     if image.mode.startswith("I"):
-        low, high = 0.0, 65535.0 if high > 255 else 255.0
-    return Image.fromarray(np.rint(255 * (values - low) / max(high - low, 1e-12)).clip(0, 255).astype(np.uint8))
-
-
-def _size(archive: Archive, member: Member) -> tuple[int, int] | None:
-    try:
-        with _opened(archive, member) as image:
-            return image.size
-    except UserError:
-        return None
+        low = 0.0
+        high = 65535.0 if high > 255 else 255.0
+    scaled = 255 * (values - low) / max(high - low, 1e-12)
+    return Image.fromarray(np.rint(scaled).clip(0, 255).astype(np.uint8))
 
 
 def _opened(archive: Archive, member: Member) -> AbstractContextManager[Image.Image]:
@@ -130,16 +134,20 @@ def _opened(archive: Archive, member: Member) -> AbstractContextManager[Image.Im
     return open_image(file, str(member.path), "leave it out", MORE_FORMATS)
 
 
-def _listed(archive: Archive) -> list[Member]:
+def _members(archive: Archive) -> list[Member]:
     """The files that are not hidden. A folder may also have very large files, for which an archive is refused."""
     if archive.source.is_dir():
-        paths = ((path.relative_to(archive.source), path) for path in sorted(archive.source.rglob("*")))
-        seen = ((below, path) for below, path in paths if not any(part.startswith(".") for part in below.parts))
-        return [Member(PurePosixPath(below), 0, path) for below, path in seen if path.is_file()]
+        files = [path for path in sorted(archive.source.rglob("*")) if path.is_file()]
+        members = [Member(PurePosixPath(path.relative_to(archive.source)), 0, path) for path in files]
+        return [member for member in members if not _is_hidden(member)]
     try:
         return archive.members()
     except UserError as error:
         raise UserError(f"{error} If it is yours, unpack it and give the folder.") from None
+
+
+def _is_hidden(member: Member) -> bool:
+    return any(part.startswith(".") for part in member.path.parts)
 
 
 def _is_picture(member: Member) -> bool:
@@ -150,13 +158,13 @@ def _plain(stem: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "_", stem)[:40].strip("._") or "image"
 
 
-def _too_few(source: Path, found: int, broken: Sequence[str], others: Sequence[str] = ()) -> str:
+def _too_few(source: Path, count: int, unused: Sequence[str]) -> str:
     kinds = ", ".join(sorted(MORE_SUFFIXES))
-    some = f" Not used: {named([*broken, *others])}." if broken or others else ""
-    return f"{source} has {found} images that can be read ({kinds}); at least {FEWEST} different ones are needed.{some}"
+    some = f" Not used: {listed(unused)}." if unused else ""
+    return f"{source} has {count} images that can be read ({kinds}); at least {FEWEST} different ones are needed.{some}"
 
 
-def named(paths: Sequence[str], most: int = 5) -> str:
+def listed(paths: Sequence[str], most: int = 5) -> str:
     """The first names, and the number of the others."""
-    shown = ", ".join(map(printable, paths[:most]))
-    return shown if len(paths) <= most else f"{shown} and {len(paths) - most} more"
+    names = ", ".join(map(printable, paths[:most]))
+    return names if len(paths) <= most else f"{names} and {len(paths) - most} more"

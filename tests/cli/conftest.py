@@ -1,4 +1,4 @@
-"""Folders in which tests call `rtm`: with checkpoints, and with a store."""
+"""Folders in which tests call `rtm`: with checkpoints, and with the inputs of a training."""
 
 import shutil
 import sys
@@ -11,19 +11,17 @@ from support.checkpoints import GAN, IMLE
 
 from rtm.cli import main as cli
 from rtm.config import load
-from rtm.core.files import write_text
-from rtm.lineage.job import Job
-from rtm.lineage.store import SWITCH
-from rtm.pipeline.graph import every_job
+from rtm.stages.base import Job
+from rtm.stages.train import Train
 
-LAYOUT = load("smoke", PARAMS).layout
+WEIGHTS = Train().path(load("smoke", PARAMS), "checkpoint", experiment=IMLE, seed=0)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("work")
     shutil.copytree(PARAMS, root / "params")
-    checkpoints.write(root / LAYOUT.checkpoint(IMLE, 0), IMLE)
+    checkpoints.write(root / WEIGHTS, IMLE)
     checkpoints.write(root / "gan.safetensors", GAN)
     return root
 
@@ -44,21 +42,12 @@ def call(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 
 @pytest.fixture
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a store whose remote is a folder. Nothing has been made in it yet."""
-    (tmp_path / "params").symlink_to(ROOT / "params")
-    write_text(tmp_path / ".dvc/config", "[core]\n    remote = far\n['remote \"far\"']\n    url = ../far\n")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv(SWITCH, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def job(stored: Path) -> Job:
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     """A training of the demo; its inputs have receipts."""
-    found = every_job()["demo/train/digits_rtm/seed0"]
-    for before in found.upstream():
-        if before is not found:
+    (tmp_path / "params").symlink_to(ROOT / "params")
+    monkeypatch.chdir(tmp_path)
+    training = Train().job(load("demo"), experiment="digits_rtm", seed=0)
+    for before in training.upstream():
+        if before is not training:
             fake_results.write_outputs(before)
-    return found
+    return training

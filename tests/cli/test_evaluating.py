@@ -1,17 +1,12 @@
-"""`rtm evaluate` of any images: it refuses before hours of work, and prints readable lines. Also `rtm features`."""
+"""`rtm evaluate` of any images: it refuses before hours of work, and prints readable lines."""
 
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support import PARAMS
 from support.command import rtm
-from support.demo_images import prepared
 
 from rtm.cli.evaluating import WIDTH, lines_of
-from rtm.config import load
-from rtm.metrics.features import DigitsExtractor
-from rtm.metrics.kept import Kept
 
 SAME = {"name": "digits", "images": 200}
 RESULT: dict[str, Any] = {
@@ -21,7 +16,12 @@ RESULT: dict[str, Any] = {
     "protocol": "digits",
     "off_protocol": ["1,500 images instead of 1,797"],
     "notes": ["30 images of fakes.npy are in digits too, bit for bit"],
-    "metrics": {"fid": 12.3456, "fid_floor": 1.0, "kid": 0.0051, "recall": 0.5},
+    "metrics": {
+        "fid": 12.3456,
+        "fid_floor": 1.0,
+        "kid": 0.0051,
+        "recall": 0.5,
+    },
     "intervals": {"fid": (11.0, 13.0), "kid": (0.005, 0.006)},
     "missing": {"is": "the file of the network lacks the classes of the Inception score"},
     "floor": (5000, 4000),
@@ -35,7 +35,8 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> No
     words = ("evaluate", "fakes.npy", "digits", "--protocol", "digits", "--scale", "demo", "--json")
     for place, said in {"file/x.json": "cannot be written", ".": "is a folder", "/proc/x.json": "cannot be"}.items():
         answer = rtm(*words, place, cwd=tmp_path)
-        assert answer.returncode == 1 and f"{place} {said}" in answer.stderr
+        assert answer.returncode == 1
+        assert f"{place} {said}" in answer.stderr
     assert "fakes.npy is neither a file" in rtm(*words, "x.json", cwd=tmp_path).stderr
 
 
@@ -61,18 +62,3 @@ def test_what_is_said_of_copies_is_printed_within_80_columns() -> None:
     assert last == "copies: no sample is a copy"
     long = {**RESULT, "images": {"name": "name " * 50, "found": 10}, "memorisation": {"says": "word " * 100}}
     assert max(map(len, "\n".join(lines_of(long)).splitlines())) <= WIDTH
-
-
-def test_kept_features_are_shown_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "params").symlink_to(PARAMS)
-    monkeypatch.chdir(tmp_path)
-    layout = load("demo", PARAMS).layout
-    folder = layout.kept_features()
-    assert rtm("features", "--scale", "demo", cwd=tmp_path).stdout == f"{folder} is empty\n"
-    _, _, digits = prepared(tmp_path)
-    extractor = DigitsExtractor(tmp_path / "weights/digit_classifier.safetensors")
-    Kept(folder, extractor, 64, "cpu").features(digits, 120)
-    line, total = rtm("features", "--scale", "demo", cwd=tmp_path).stdout.splitlines()
-    assert line.split()[:2] == ["120", "images"] and f"in {folder}; `rtm features --clear` removes them" in total
-    assert f"{folder} is removed; " in rtm("features", "--clear", "--scale", "demo", cwd=tmp_path).stdout
-    assert not folder.exists()

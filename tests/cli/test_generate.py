@@ -12,24 +12,27 @@ from support import PARAMS
 from support.checkpoints import IMLE
 
 import rtm
-from rtm.checkpoints.pictures import sheet
+from rtm.checkpoints.png import sheet
 from rtm.config import load
+from rtm.stages.train import Train
 
-LAYOUT = load("smoke", PARAMS).layout
+WEIGHTS = Train().path(load("smoke", PARAMS), "checkpoint", experiment=IMLE, seed=0)
 
 
 def pixels(path: Path) -> torch.Tensor:
     with Image.open(path) as image:
         image.load()
-        assert image.mode == "RGB" and json.loads(image.info["rtm"])["checkpoint"] == IMLE
+        assert image.mode == "RGB"
+        assert json.loads(image.info["rtm"])["checkpoint"] == IMLE
         return torch.from_numpy(np.array(image))
 
 
 def test_a_sheet_and_files_hold_the_images_of_the_seed(folder: Path, call: Any) -> None:
-    generator = rtm.load(folder / LAYOUT.checkpoint(IMLE, 0), "cpu")
+    generator = rtm.load(folder / WEIGHTS, "cpu")
     assert call("generate", f"smoke/{IMLE}", "--count", "5") == [f"generated/{IMLE}_count5.png"]
     drawn = pixels(folder / f"generated/{IMLE}_count5.png")
-    assert drawn.shape == (2 * 64, 3 * 64, 3) and torch.equal(drawn, sheet(generator(5)))
+    assert drawn.shape == (2 * 64, 3 * 64, 3)
+    assert torch.equal(drawn, sheet(generator(5)))
     assert torch.equal(drawn[64:128, 64:128], generator(5)[4].repeat_interleave(8, 0).repeat_interleave(8, 1))
     named = [f"images/{IMLE}_3_{place:06d}.png" for place in (7, 8)]
     words = ("--scale", "smoke", "--count", "2", "--first", "7", "--seed", "3", "--H", "4", "--out", "images/")
@@ -43,8 +46,8 @@ def test_a_sheet_and_files_hold_the_images_of_the_seed(folder: Path, call: Any) 
 
 def test_what_cannot_be_drawn_is_one_sentence(folder: Path, call: Any) -> None:
     (folder / "mine.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(200))
-    (folder / "mine").write_text("text")
-    path = str(LAYOUT.checkpoint(IMLE, 0))
+    (folder / "mine").write_text("text", "utf-8")
+    path = str(WEIGHTS)
     for words, message in {
         (path, "--class", "3"): "rtm: This checkpoint has no classes; leave the class out.",
         ("gan.safetensors", "--class", "zebra"): "rtm: There is no class zebra; choose 0 to 9.",
@@ -70,7 +73,8 @@ def test_what_cannot_be_drawn_is_one_sentence(folder: Path, call: Any) -> None:
 @pytest.mark.parametrize(("out", "message"), [("x.jpg", "write --out x.png"), ("images", "")])
 def test_a_picture_is_a_png(folder: Path, call: Any, out: str, message: str) -> None:
     lines = call("generate", "gan.safetensors", "--count", "2", "--out", out)
-    assert message in lines[0] and (folder / out).exists() != bool(message)
+    assert message in lines[0]
+    assert (folder / out).exists() != bool(message)
 
 
 def test_a_scale_is_no_checkpoint(call: Any) -> None:

@@ -1,4 +1,4 @@
-"""`rtm push-checkpoint`: the file and its card arrive, or one sentence says why they do not."""
+"""`rtm generate --push`: the file and its card arrive, or one sentence says why they do not."""
 
 from pathlib import Path
 from typing import Any
@@ -10,25 +10,56 @@ from support.checkpoints import IMLE
 
 from rtm.config import load
 from rtm.core.files import digest, write_json
+from rtm.stages.evaluate import Evaluate
+from rtm.stages.train import Train
 
-LAYOUT = load("smoke", PARAMS).layout
+CONFIG = load("smoke", PARAMS)
+JOB = Train().job(CONFIG, experiment=IMLE, seed=0)
+PROTOCOL = CONFIG.experiments[IMLE].recipe.evaluation.protocols[0]
+METRICS = Evaluate().path(
+    CONFIG,
+    "metrics",
+    experiment=IMLE,
+    protocol=PROTOCOL,
+    seed=0,
+)
 
 
 def test_a_checkpoint_is_pushed_with_a_card_of_its_receipt(
     folder: Path, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = LAYOUT.checkpoint(IMLE, 0)
+    path = JOB.first
     file = folder / path
-    made = {"time": "2026-11-17T12:00:00", "revision": "abc123", "gpu_hours": 2.5, "environment": {"torch": "2.12.0"}}
+    made = {
+        "time": "2026-11-17T12:00:00",
+        "revision": "abc123",
+        "gpu_hours": 2.5,
+        "environment": {"torch": "2.12.0"},
+    }
     parts = {"params": {}, "code": "c", "inputs": {}}
     outputs = {str(path): {"md5": digest(file, "md5"), "size": file.stat().st_size}}
-    receipt = {"fingerprint": "f", "parts": parts, "outputs": outputs, "made": made}
-    write_json(folder / LAYOUT.receipt("train", f"{IMLE}/seed0"), receipt)
-    protocol, *_ = load("smoke", PARAMS).experiments[IMLE].recipe.evaluation.protocols
-    numbers = {"fid": 12.5, "kid": 0.003, "kid_se": 0.001, "recall": 0.25}
-    measured = {"experiment": IMLE, "protocol": protocol, "seed": 0, "samples": 64, "metrics": {"native": numbers}}
+    receipt = {
+        "fingerprint": "f",
+        "parts": parts,
+        "outputs": outputs,
+        "made": made,
+    }
+    write_json(folder / JOB.receipt, receipt)
+    numbers = {
+        "fid": 12.5,
+        "kid": 0.003,
+        "kid_se": 0.001,
+        "recall": 0.25,
+    }
+    measured = {
+        "experiment": IMLE,
+        "protocol": PROTOCOL,
+        "seed": 0,
+        "samples": 64,
+        "metrics": {"native": numbers},
+    }
     measured |= {"intervals": {"native": {"fid": [11.5, 13.5]}}, "provenance": {"checkpoint_sha256": digest(file)}}
-    write_json(folder / LAYOUT.metrics(IMLE, protocol, 0), measured)
+    write_json(folder / METRICS, measured)
     sent: dict[str, Any] = {}
 
     def upload_folder(*, repo_id: str, folder_path: Path, commit_message: str) -> None:
@@ -36,9 +67,11 @@ def test_a_checkpoint_is_pushed_with_a_card_of_its_receipt(
 
     monkeypatch.setattr(huggingface_hub, "create_repo", lambda repo_id, **options: sent.update(repo=repo_id, **options))
     monkeypatch.setattr(huggingface_hub, "upload_folder", upload_folder)
-    assert call("push-checkpoint", f"smoke/{IMLE}", "owner/name") == ["hf://owner/name/seed0.safetensors"]
+    assert call("generate", f"smoke/{IMLE}", "--push", "owner/name") == ["hf://owner/name/seed0.safetensors"]
     card = sent["README.md"].decode()
-    assert sent["repo"] == "owner/name" and sent["exist_ok"] and not sent["private"]
+    assert sent["repo"] == "owner/name"
+    assert sent["exist_ok"]
+    assert not sent["private"]
     assert sent["seed0.safetensors"] == file.read_bytes()
     for line in (
         'library_name: "rtm"',
@@ -47,20 +80,21 @@ def test_a_checkpoint_is_pushed_with_a_card_of_its_receipt(
         "| licence of the dataset | web images, research use |",
         "| code revision | abc123 |",
         "| trained | 2026-11-17T12:00:00, 2.5 GPU-hours |",
-        f"Protocol `{protocol}`, 64 samples:",
+        f"Protocol `{PROTOCOL}`, 64 samples:",
         "| FID | 12.5 | 11.5 to 13.5 |",
         "| recall | 0.25 |  |",
         'generator = rtm.load("hf://owner/name/seed0.safetensors")',
     ):
         assert line in card.splitlines()
     assert "kid_se" not in card
-    assert call("push-checkpoint", "gan.safetensors", "owner/name", "--out", "card") == ["card"]
-    alone = (folder / "card/README.md").read_text()
-    assert "not recorded: this file has no receipt" in alone and "No metrics were recorded for this file." in alone
-    write_json(folder / LAYOUT.receipt("train", f"{IMLE}/seed0"), {**receipt, "outputs": {}})
-    (refused,) = call("push-checkpoint", f"smoke/{IMLE}", "owner/name")
+    assert call("generate", "gan.safetensors", "--push", "owner/name", "--card", "card") == ["card"]
+    alone = (folder / "card/README.md").read_text("utf-8")
+    assert "not recorded: this file has no receipt" in alone
+    assert "No metrics were recorded for this file." in alone
+    write_json(folder / JOB.receipt, {**receipt, "outputs": {}})
+    (refused,) = call("generate", f"smoke/{IMLE}", "--push", "owner/name")
     assert refused.startswith(f"rtm: {path} is not the file of its receipt; bring it back with")
-    assert call("push-checkpoint", "gan.safetensors", "name") == [
+    assert call("generate", "gan.safetensors", "--push", "name") == [
         "rtm: name is no repository of the Hub; write owner/name."
     ]
 
@@ -75,25 +109,25 @@ def test_the_hubs_refusal_is_one_sentence(call: Any, monkeypatch: pytest.MonkeyP
         raise kind("401 Client Error\nand much more")
 
     monkeypatch.setattr(huggingface_hub, "create_repo", refuse)
-    assert call("push-checkpoint", "gan.safetensors", "owner/name") == [
+    assert call("generate", "gan.safetensors", "--push", "owner/name") == [
         "rtm: The Hub refused it or was not reached (401 Client Error); look at the network, log in with "
         "`hf auth login`, and run this again."
     ]
 
 
 def test_numbers_of_other_weights_are_not_in_the_card(folder: Path, call: Any) -> None:
-    (folder / LAYOUT.receipt("train", f"{IMLE}/seed0")).unlink(missing_ok=True)
-    protocol, *_ = load("smoke", PARAMS).experiments[IMLE].recipe.evaluation.protocols
+    (folder / JOB.receipt).unlink(missing_ok=True)
     measured = {
         "experiment": IMLE,
-        "protocol": protocol,
+        "protocol": PROTOCOL,
         "seed": 0,
         "samples": 64,
         "metrics": {"native": {"fid": 12.5}},
     }
     measured |= {"intervals": {}, "provenance": {"checkpoint_sha256": "0" * 64}}
-    write_json(folder / LAYOUT.metrics(IMLE, protocol, 0), measured)
-    assert call("push-checkpoint", f"smoke/{IMLE}", "owner/name", "--out", "others") == ["others"]
-    card = (folder / "others/README.md").read_text()
-    assert "12.5" not in card and "No metrics were recorded for this file." in card
-    assert (folder / "others/seed0.safetensors").read_bytes() == (folder / LAYOUT.checkpoint(IMLE, 0)).read_bytes()
+    write_json(folder / METRICS, measured)
+    assert call("generate", f"smoke/{IMLE}", "--push", "owner/name", "--card", "others") == ["others"]
+    card = (folder / "others/README.md").read_text("utf-8")
+    assert "12.5" not in card
+    assert "No metrics were recorded for this file." in card
+    assert (folder / "others/seed0.safetensors").read_bytes() == (folder / JOB.first).read_bytes()

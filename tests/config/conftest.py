@@ -22,8 +22,8 @@ def refusal(params: Path) -> Callable[[str, str, str], str]:
 
     def replaced(file: str, text: str, replacement: str) -> str:
         path = params / file
-        assert text in path.read_text()
-        path.write_text(path.read_text().replace(text, replacement, 1))
+        assert text in path.read_text("utf-8")
+        path.write_text(path.read_text("utf-8").replace(text, replacement, 1), "utf-8")
         with pytest.raises(UserError) as error:
             for scale in ("paper", "demo", "desk", "smoke"):
                 load(scale, params)

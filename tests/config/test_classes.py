@@ -61,7 +61,11 @@ def test_a_class_is_built_from_what_is_given_and_its_options(tmp_path: Path, mon
     ],
 )
 def test_a_class_that_does_not_fit_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, object], message: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    options: dict[str, object],
+    message: str,
 ) -> None:
     own_classes.install(tmp_path, "own_shapes", MODULE, monkeypatch)
     with pytest.raises(UserError, match=message) as error:
@@ -80,8 +84,8 @@ def test_source_is_found_without_running_it(tmp_path: Path, monkeypatch: pytest.
     package = tmp_path / "own_package/inner"
     package.mkdir(parents=True)
     for folder in (package, package.parent):
-        (folder / "__init__.py").write_text("raise SystemExit('it ran')\n")
-    (package / "shapes.py").write_text(MODULE)
+        (folder / "__init__.py").write_text("raise SystemExit('it ran')\n", "utf-8")
+    (package / "shapes.py").write_text(MODULE, "utf-8")
     assert source_of("own_bombs:Bomb") == file
     assert source_of("own_package.inner.shapes:Shape") == package / "shapes.py"
     with pytest.raises(SystemExit):
@@ -94,11 +98,11 @@ def test_the_digest_covers_the_file_and_with_a_package_those_beside_it(
     file = own_classes.install(tmp_path, "own_shapes", MODULE, monkeypatch)
     (tmp_path / "own_package").mkdir()
     for name in ("__init__", "shapes", "colours"):
-        (tmp_path / f"own_package/{name}.py").write_text(MODULE)
+        (tmp_path / f"own_package/{name}.py").write_text(MODULE, "utf-8")
     names = ("own_shapes:Shape", "own_package.shapes:Shape")
     before = [source_digest(name) for name in names]
-    (tmp_path / "unrelated.py").write_text("")
+    (tmp_path / "unrelated.py").write_text("", "utf-8")
     assert [source_digest(name) for name in names] == before
-    file.write_text(MODULE + "\n")
-    (tmp_path / "own_package/colours.py").write_text("")
+    file.write_text(MODULE + "\n", "utf-8")
+    (tmp_path / "own_package/colours.py").write_text("", "utf-8")
     assert all(source_digest(name) != digest for name, digest in zip(names, before, strict=True))

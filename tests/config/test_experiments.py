@@ -10,7 +10,7 @@ from support.datasets import DATASETS, toy
 from rtm.config import load
 from rtm.config.experiments import Halting, Resources, Source
 from rtm.config.reports import CellPart
-from rtm.core.files import matches
+from rtm.core.readers import matches
 
 PAPER = load("paper", PARAMS)
 
@@ -26,11 +26,13 @@ def test_every_dataset_says_where_it_comes_from() -> None:
         "cifar10_horse100": 100, "cifar10_horse_rest": 1000, "cifar10_500": 500, "cifar10_500_rest": 1000,
     }  # fmt: skip
     for dataset in DATASETS.values():
-        assert dataset.licence and dataset.citation
+        assert dataset.licence
+        assert dataset.citation
         assert dataset.sources or dataset.of or dataset.kind == "digits"
         for source in dataset.sources:
             assert (source.url or source.page or "https://").startswith("https://")
-            assert "/" not in source.name and source.name
+            assert "/" not in source.name
+            assert source.name
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,8 @@ def test_epochs_end_with_the_first_step_that_completes_them(images: int, batch: 
     training = recipe.training.model_copy(update={"epochs": epochs, "steps": None, "batch": batch})
     steps = seen = 0
     while seen < epochs * images:
-        steps, seen = steps + 1, seen + batch
+        steps = steps + 1
+        seen = seen + batch
     assert training.total_steps(images) == steps
     assert training.model_copy(update={"epochs": None, "steps": 7}).total_steps(images) == 7
 
@@ -97,7 +100,8 @@ def test_on_fewer_gpus_the_work_is_the_same(asked: int) -> None:
     whole = Resources(gpus=asked, cpus=8 * asked, mem_gb=32 * asked, hours=10, processes=2 * asked)
     for here in range(1, asked + 3):
         used = whole.at_most(here)
-        assert used.gpus <= here and asked % used.gpus == 0
+        assert used.gpus <= here
+        assert asked % used.gpus == 0
         assert used.gpus * used.hours == asked * 10
         assert (used.cpus, used.mem_gb, used.processes) == (8 * used.gpus, 32 * used.gpus, 2 * used.gpus)
         assert not [more for more in range(used.gpus + 1, min(here, asked) + 1) if asked % more == 0]

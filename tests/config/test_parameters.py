@@ -1,12 +1,16 @@
 """The experiments of params/: their depths, their architectures, and the paper's numbers."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
 import pytest
 from support import PARAMS
 
 from rtm.config import Experiment, load
 from rtm.config.experiments import DecoderConfig, Halting
+from rtm.core.errors import UserError
+from rtm.stages.evaluate import Evaluate
 
 
 def experiment(name: str) -> Experiment:
@@ -28,15 +32,19 @@ def test_a_mapper_without_recursion_has_no_depth() -> None:
 
 def test_only_a_conditional_generator_has_classes() -> None:
     gan = experiment("cifar10_stylegan2_rtm")
-    assert gan.architecture.classes == gan.dataset.classes == 10 and gan.architecture.decoder is None
+    assert gan.architecture.classes == gan.dataset.classes == 10
+    assert gan.architecture.decoder is None
     imle = experiment("cifar10_imle_rtm").architecture
-    assert imle.classes == 0 and imle.stylegan2 is None and imle.decoder is not None
+    assert imle.classes == 0
+    assert imle.stylegan2 is None
+    assert imle.decoder is not None
 
 
 def test_classes_from_outside_are_named() -> None:
     chosen = experiment("cifar10_imle_rtm")
     own = chosen.dataset.model_copy(update={"kind": "my_data:squares"})
-    assert chosen.outside == () and replace(chosen, dataset=own).outside == ("my_data:squares",)
+    assert chosen.outside == ()
+    assert replace(chosen, dataset=own).outside == ("my_data:squares",)
 
 
 def test_the_papers_schedules_are_as_published() -> None:
@@ -57,7 +65,12 @@ def test_the_papers_schedules_are_as_published() -> None:
     ],
 )
 def test_the_decoders_are_the_papers(
-    name: str, resolution: int, block: str, width: int, stages: int, blocks: int
+    name: str,
+    resolution: int,
+    block: str,
+    width: int,
+    stages: int,
+    blocks: int,
 ) -> None:
     decoder = load("paper", PARAMS).params.decoders[name]
     assert isinstance(decoder, DecoderConfig)
@@ -78,3 +91,35 @@ def test_the_mappers_have_the_papers_numbers_of_parameters() -> None:
             name: parameters(build_mapper({"kind": mappers[name].kind, **mappers[name].options()}, 512))
             for name in expected
         } == expected
+
+
+@pytest.mark.parametrize(
+    ("scale", "kind", "name", "message"),
+    [
+        ("paper", "experiments", "cifar10_rtm", "Did you mean cifar10_imle_rtm, "),
+        ("paper", "experiments", "digits_rtm", "digits_rtm is not at scale paper; add `--scale demo`."),
+        ("demo", "tables", "tab_cifar10", "add `--scale paper` or `--scale smoke`."),
+        ("paper", "figures", "fig_digits_samples", "add `--scale demo`."),
+        ("demo", "tables", "tab_digit", "named 'tab_digit'; choose one of tab_digits, "),  # few: it lists all
+    ],
+)
+def test_an_unknown_name_is_answered_with_what_helps(
+    scale: str,
+    kind: Literal["experiments", "tables", "figures"],
+    name: str,
+    message: str,
+) -> None:
+    with pytest.raises(UserError) as error:
+        load(scale, PARAMS).pick(kind, name)
+    assert message in str(error.value)
+
+
+def test_at_moves_every_folder(tmp_path: Path) -> None:
+    config = load("smoke")
+    moved = config.at(tmp_path)
+    assert Evaluate().path(moved, "metrics", experiment="a", protocol="b", seed=0) == tmp_path / Evaluate().path(
+        config, "metrics", experiment="a", protocol="b", seed=0
+    )
+    assert (moved.root, moved.shared) == (tmp_path / config.root, tmp_path / config.shared)
+    assert moved.networks == tmp_path / config.networks
+    assert moved.experiments is config.experiments

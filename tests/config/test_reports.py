@@ -9,7 +9,8 @@ from support import ROOT
 from support.reports import figure
 
 from rtm.config import load
-from rtm.config.reports import SHARES, Metric, Published, Table
+from rtm.config.catalogue import METRICS
+from rtm.config.reports import Published, Table
 from rtm.core.errors import UserError
 
 PLACES = ("table", "group", "row", "column")  # each overrides the places before it
@@ -43,16 +44,22 @@ def test_protocols_are_not_mixed_unless_the_table_says_so() -> None:
         ("published: cifar10_ddpm}", "published: nobody}", "no published entry 'nobody'"),
         ("experiment: cifar10_imle_mlp,", "experiment: cifar11,", "no experiment 'cifar11'"),
         ("variant: H64, paper: paper_cifar10", "variant: H65, paper: paper_cifar10", "no variant 'H65'"),
-        ("label: tab:cifar10\n", "label: tab:cifar10\n    experiment: x\n", "exactly one of experiment, foreign"),
+        ("label: tab:cifar10\n", "label: tab:cifar10\n    experiment: x\n", "exactly one of experiment, measured"),
         ("protocol: rs_imle\n    metric: fid", "protocol: studiogan\n    metric: fid", "no protocol 'studiogan'"),
         ("metric: precision, better: higher}\n", "better: higher}\n", "give a metric"),
+        ("metric: precision, better: higher}\n", "metric: precison}\n", "no metric 'precison'; did you mean precision"),
+        (
+            "metric: precision, better: higher}\n",
+            "metric: precision, better: lower}\n",
+            "of precision, higher is better",
+        ),
     ],
 )
 def test_an_impossible_table_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     folder = shutil.copytree(ROOT / "params", tmp_path / "params")
-    text = (folder / "tables.yaml").read_text()
+    text = (folder / "tables.yaml").read_text("utf-8")
     assert old in text
-    (folder / "tables.yaml").write_text(text.replace(old, new, 1))
+    (folder / "tables.yaml").write_text(text.replace(old, new, 1), "utf-8")
     with pytest.raises(UserError, match=message):
         load("paper", folder)
 
@@ -92,8 +99,8 @@ def test_a_cell_is_read_from_the_section_of_its_measurement(metric: str, variant
     assert [cell.section for cell in Table.model_validate(table, strict=False).cells] == [section]
 
 
-@pytest.mark.parametrize("name", SHARES)
-def test_a_published_share_is_at_most_one(name: Metric) -> None:
+@pytest.mark.parametrize("name", [row.name for row in METRICS.values() if row.share and row.section == "protocol"])
+def test_a_published_share_is_at_most_one(name: str) -> None:
     assert Published(source="a paper", values={name: 1.0, "fid": 7.0}).values[name] == 1
     with pytest.raises(ValueError, match=f"{name} must lie between 0 and 1"):
         Published(source="a paper", values={name: 67.4})

@@ -42,6 +42,12 @@ MISTAKES = [  # file, text, replacement, parts of the message
 
 
 @pytest.mark.parametrize(("file", "text", "replacement", "message"), MISTAKES)
-def test_a_mistake_is_named(refusal: Refusal, file: str, text: str, replacement: str, message: list[str]) -> None:
+def test_a_mistake_is_named(
+    refusal: Refusal,
+    file: str,
+    text: str,
+    replacement: str,
+    message: list[str],
+) -> None:
     found = refusal(file, text, replacement)
     assert [part for part in message if part not in found] == []

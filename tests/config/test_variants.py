@@ -8,13 +8,14 @@ from support import PARAMS
 from rtm.config import load
 from rtm.config.variants import Variant
 from rtm.core.errors import UserError
-from rtm.pipeline.graph import jobs
+from rtm.stages.graph import jobs
 
 
 def test_only_what_is_named_differs() -> None:
     variant = Variant.of("digits_rtm", ["training.lr=1e-3", "mapper.H=4"])
     assert variant.name == "digits_rtm+mapper.H=4+training.lr=0.001"  # sorted by key
-    recorded, varied = load("demo", PARAMS).experiments["digits_rtm"], load("demo", PARAMS, variant)
+    recorded = load("demo", PARAMS).experiments["digits_rtm"]
+    varied = load("demo", PARAMS, variant)
     (changed,) = varied.experiments.values()
     training = recorded.recipe.training.model_copy(update={"lr": 0.001})
     assert changed == replace(
@@ -31,12 +32,14 @@ def test_its_name_is_all_that_is_needed_to_find_it_again() -> None:
 
 
 def test_it_has_files_and_receipts_of_its_own() -> None:
-    config, variant = load("demo", PARAMS), Variant.of("digits_rtm+mapper.H=4")
-    own = [job for job in jobs(load("demo", PARAMS, variant)).values() if job.subject.experiment]
-    recorded = {path for job in jobs(config).values() for path in (*job.outputs, job.receipt)}
-    assert own and not recorded & {path for job in own for path in (*job.outputs, job.receipt)}
-    shared = {job.id for job in jobs(config).values()}
-    assert "fetch/digits300" in shared & {job.id for job in jobs(load("demo", PARAMS, variant)).values()}
+    variant = load("demo", PARAMS, Variant.of("digits_rtm+mapper.H=4"))
+    own = [job for job in jobs(variant).values() if "experiment" in job.names]
+    recorded = jobs(load("demo", PARAMS))
+    files = {path for job in recorded.values() for path in (*job.outputs.values(), job.receipt)}
+    assert own
+    assert not files & {path for job in own for path in (*job.outputs.values(), job.receipt)}
+    shared = recorded.keys() & jobs(variant).keys()
+    assert any("digits300" in job for job in shared)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +74,5 @@ def test_a_mistake_is_one_sentence(name: str, message: str) -> None:
 def test_another_mapper_of_params_can_be_taken() -> None:
     variant = Variant.of("digits_rtm+mapper=digits_mlp8+sweep=[]")
     (experiment,) = load("demo", PARAMS, variant).experiments.values()
-    assert experiment.mapper == load("demo", PARAMS).params.mappers["digits_mlp8"] and not experiment.sweep
+    assert experiment.mapper == load("demo", PARAMS).params.mappers["digits_mlp8"]
+    assert not experiment.sweep

@@ -4,24 +4,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from support import PARAMS, smoke_workspace
+from support import PARAMS, checkpoints, smoke_workspace
 
 from rtm.config import load
 from rtm.methods.registry import build_method
-from rtm.models.drawing import load_generator
-from rtm.pipeline.graph import jobs
+from rtm.models.checkpoint import load_generator
+from rtm.stages.graph import jobs
 
 
 @pytest.mark.parametrize("tf32", [True, False])
 def test_training_and_sampling_follow_the_recipe(tf32: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not tf32)
-    chosen = smoke_workspace.experiment("shells_imle_rtm", tf32=tf32)
-    method = build_method(smoke_workspace.setting(tmp_path, chosen))
+    experiment = smoke_workspace.experiment("shells_imle_rtm", tf32=tf32)
+    build_method(smoke_workspace.setting(tmp_path, experiment))
     assert torch.backends.cudnn.allow_tf32 is tf32
+    checkpoints.write(tmp_path / "w.safetensors", experiment)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not tf32)
-    save_file(method.generator.state_dict(), tmp_path / "w.safetensors")
-    load_generator(chosen.architecture, tmp_path / "w.safetensors", torch.device("cpu"))
+    load_generator(experiment.architecture, tmp_path / "w.safetensors", torch.device("cpu"))
     assert torch.backends.cudnn.allow_tf32 is tf32
     assert torch.get_float32_matmul_precision() == "highest"
 
@@ -38,5 +37,7 @@ def test_every_recipe_of_the_paper_states_a_policy_and_receipts_record_it() -> N
     assert reduced == {name for name in policies if "fewshot" not in name}
     assert {name for name, (_, tf32, _) in policies.items() if not tf32} == {n for n in policies if "stylegan2" in n}
     for job in jobs(config).values():
-        if job.stage in ("train", "sample", "gallery", "latency"):
-            assert job.params["tf32"] is ("stylegan2" not in str(job.subject.experiment))
+        if "tf32" in job.values:
+            assert job.values["tf32"] is ("stylegan2" not in str(job.names["experiment"]))
+    recorded = {job.stage.name for job in jobs(config).values() if "tf32" in job.values}
+    assert {"train", "gallery", "latency"} <= recorded

@@ -71,7 +71,8 @@ def test_every_process_knows_whether_any_has_the_flag(group: Group[bool], flags:
 def gradients(batch: Tensor, skip: bool = False) -> tuple[list[torch.nn.Module], list[Tensor]]:
     """A small network and its parameters, with the gradients of one process before averaging."""
     torch.manual_seed(0)
-    first, second = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    first = torch.nn.Linear(3, 2)
+    second = torch.nn.Linear(3, 2)
     first.bias.requires_grad_(False)
     loss = first(batch).square().mean() + (0 if skip else second(batch).abs().mean())
     loss.backward()
@@ -124,5 +125,6 @@ def test_averaged_gradients_lie_in_memory_as_their_parameters(monkeypatch: pytes
 def test_alone_nothing_is_sent() -> None:
     value = torch.tensor(3.0)
     assert (distributed.rank(), distributed.world(), distributed.any_of(True, value.device)) == (0, 1, True)
-    assert distributed.mean(value) is value and distributed.gather(value) == [value]
+    assert distributed.mean(value) is value
+    assert distributed.gather(value) == [value]
     assert torch.equal(distributed.share(torch.arange(4)), torch.arange(4))

@@ -17,7 +17,8 @@ from rtm.core.errors import fail, printable, reason_of
     ],
 )
 def test_a_text_from_outside_is_one_line_without_controls(text: object, shown: str) -> None:
-    assert printable(text) == shown and shown.encode()
+    assert printable(text) == shown
+    assert shown.encode()
 
 
 @pytest.mark.parametrize(

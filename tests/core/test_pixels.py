@@ -16,10 +16,12 @@ def test_a_value_becomes_the_nearest_pixel_and_none_wraps_round() -> None:
     exact = np.clip((values.numpy().astype(np.float64) + 1) * 127.5, 0, 255)
     found = to_pixels(values).numpy()
     assert np.abs(found - exact).max() <= 0.5 + 1e-4
-    assert found[0] == 0 and found[-1] == 255
+    assert found[0] == 0
+    assert found[-1] == 255
 
 
 def test_the_pixels_that_are_given_stay() -> None:
     """The arithmetic is in place, but on a copy, even if the input is float32."""
     given = torch.tensor([0.0, 255.0])
-    assert to_unit(given).tolist() == [-1, 1] and given.tolist() == [0, 255]
+    assert to_unit(given).tolist() == [-1, 1]
+    assert given.tolist() == [0, 255]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rtm.core.files import read_json
 from rtm.core.progress import progress, rough_time, track
+from rtm.core.readers import read_json
 
 
 @pytest.fixture
@@ -39,7 +39,9 @@ def test_the_log_of_a_long_job_is_short_and_tells_the_time_left(
                 times.append(done)
                 assert line == f"train x: {done}/36000  {rough_time(36_000 - done)} left  loss 0.3333\n"
     gaps = [after - before for before, after in pairwise(times)]
-    assert gaps == sorted(gaps) and min(gaps) >= 10 and max(gaps) <= 601
+    assert gaps == sorted(gaps)
+    assert min(gaps) >= 10
+    assert max(gaps) <= 601
     assert len(times) < 200
 
 
@@ -60,7 +62,8 @@ def test_a_display_has_a_file_while_the_job_runs(tmp_path: Path, monkeypatch: py
     for _ in track(range(2), "prepare x", 2):
         (path,) = tmp_path.iterdir()
         seen.append({key: read_json(path)[key] for key in ("description", "done", "total")})
-    assert seen[0] == {"description": "prepare x", "done": 0, "total": 2} and not list(tmp_path.iterdir())
+    assert seen[0] == {"description": "prepare x", "done": 0, "total": 2}
+    assert not list(tmp_path.iterdir())
     with pytest.raises(KeyError), progress("fails", 1):
         assert len(list(tmp_path.iterdir())) == 1
         raise KeyError
@@ -69,3 +72,17 @@ def test_a_display_has_a_file_while_the_job_runs(tmp_path: Path, monkeypatch: py
 
 def test_tracking_changes_nothing() -> None:
     assert list(track(iter("abc"), "read", 3)) == ["a", "b", "c"]
+
+
+def test_a_terminal_without_rich_gets_lines(
+    clock: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A light install has no rich."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("rtm.core.progress.find_spec", lambda name: None)
+    with progress("download x", 2) as report:
+        clock[0] += 20
+        report(1)
+    assert capsys.readouterr().err == "download x: 1/2  20 s left  \n"

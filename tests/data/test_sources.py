@@ -19,7 +19,8 @@ def test_sources_are_tried_in_order(tmp_path: Path) -> None:
     with serving(CONTENT, "404") as gone, serving(CONTENT, "login") as closed, serving(CONTENT, "honest") as mirror:
         sources = [Source(url=server.url, sha256=SUMS["sha256"]) for server in (gone, closed, mirror)]
         found, failures = first_of([Source(page="https://example.org", file="file.zip"), *sources], tmp_path)
-    assert found == tmp_path / "file.zip" and found.read_bytes() == CONTENT
+    assert found == tmp_path / "file.zip"
+    assert found.read_bytes() == CONTENT
     assert ["404" in failures[0], "web page" in failures[1], len(failures)] == [True, True, 2]
 
 
@@ -30,14 +31,16 @@ def test_every_source_is_asked_and_every_answer_kept(tmp_path: Path) -> None:
         servers = [stack.enter_context(serving(CONTENT, habit)) for habit in [*habits, "honest"]]
         sources = [Source(url=server.url, sha256=SUMS["sha256"]) for server in servers]
         found, failures = first_of(sources, tmp_path)
-    assert found and found.read_bytes() == CONTENT
+    assert found
+    assert found.read_bytes() == CONTENT
     assert [server.url in failure for server, failure in zip(servers, failures, strict=False)] == [True] * len(habits)
 
 
 def test_a_mirror_goes_on_where_the_official_address_broke_off(tmp_path: Path) -> None:
     with serving(CONTENT, "drops", "404") as official, serving(CONTENT, "honest") as mirror:
         found, _ = first_of([Source(url=official.url), Source(url=mirror.url)], tmp_path)
-    assert found and digest(found) == SUMS["sha256"]
+    assert found
+    assert digest(found) == SUMS["sha256"]
     assert mirror.asked == [f"bytes={500_000 - OVERLAP}-"]
 
 
@@ -45,18 +48,18 @@ def test_an_npm_package_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     programs = tmp_path / "bin"
     programs.mkdir()
     npm = programs / "npm"
-    npm.write_text('#!/bin/sh\n[ "$1 $3" = "pack --ignore-scripts" ] && printf content > tiny-1.0.0.tgz\n')
+    npm.write_text('#!/bin/sh\n[ "$1 $3" = "pack --ignore-scripts" ] && printf content > tiny-1.0.0.tgz\n', "utf-8")
     npm.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     sha256 = hashlib.sha256(b"content").hexdigest()
     path = tmp_path / "downloads/tiny@1.0.0"
     source = Source(npm="tiny@1.0.0", sha256=sha256)
     assert obtain(source, path).read_bytes() == b"content"
-    npm.write_text("#!/bin/sh\necho E404 not in the registry >&2; exit 1\n")
+    npm.write_text("#!/bin/sh\necho E404 not in the registry >&2; exit 1\n", "utf-8")
     assert obtain(source, path) == path  # here already
     with pytest.raises(UserError, match=r"npm does not get other@1 \(E404 not in the registry\)"):
         obtain(Source(npm="other@1"), tmp_path / "downloads/other@1")
-    npm.write_text("#!/bin/sh\ntrue\n")
+    npm.write_text("#!/bin/sh\ntrue\n", "utf-8")
     with pytest.raises(UserError, match="other@1 came as 0 files, not as one"):
         obtain(Source(npm="other@1"), tmp_path / "downloads/other@1")
     assert [file.name for file in path.parent.iterdir() if not file.name.startswith(".")] == ["tiny@1.0.0"]

@@ -60,5 +60,6 @@ def _zeroed(rng: Random, content: bytes) -> bytes:
 
 
 def _extreme(rng: Random, content: bytes) -> bytes:
-    place, value = _place(rng, content), rng.choice(EXTREMES)
+    place = _place(rng, content)
+    value = rng.choice(EXTREMES)
     return content[:place] + value + content[place + len(value) :]

@@ -20,24 +20,23 @@ from support import PARAMS, fake_results, smoke_workspace
 
 from rtm.config import Config, Experiment, load
 from rtm.core.errors import UserError
-from rtm.core.files import checkpoint_metadata, reading
-from rtm.core.layout import Layout
-from rtm.lineage.format import read_receipt
-from rtm.metrics.evaluate import ImageSet, samples_of
+from rtm.core.readers import checkpoint_metadata, reading
+from rtm.lineage.receipts import read_receipt
 from rtm.metrics.features import FeatureSet
-from rtm.metrics.sampling import write_samples
-from rtm.models.drawing import load_generator
-from rtm.page.panels import panels, read_curve
-from rtm.reports.cells import build
+from rtm.metrics.image_set import ImageSet
+from rtm.models.checkpoint import load_generator
+from rtm.page.curves import panels, read_curve
+from rtm.reports.curves import read_logs
 from rtm.reports.mosaics import read_gallery, samples, slerp
-from rtm.reports.notes import notes
-from rtm.reports.plots import _logs
+from rtm.reports.sheets import build
 from rtm.reports.tables import to_lineage, to_tex
+from rtm.stages.reference import Reference
+from rtm.stages.train import Train
 
 NAME = "digits_rtm"
 RECEIPT = {
     "fingerprint": "a" * 64,
-    "parts": {"params": {"x": 1}, "code": "b" * 16, "inputs": {"fetch/digits": "c"}},
+    "parts": {"params": {"x": 1}, "code": "b" * 16, "inputs": {"dataset/digits": "c"}},
     "outputs": {"checkpoints/x": {"md5": "d" * 32, "size": 10}},
     "made": {
         "host": "h",
@@ -58,16 +57,18 @@ def config() -> Config:
 def made() -> Path:
     """Results of every kind, in the files that the jobs write."""
     root = Path(tempfile.mkdtemp(prefix="rtm-fuzz-"))
-    layout = Layout(root, root)
+    here = config().at(root)
     for name in config().experiments:
-        fake_results.write_results(config(), layout, name, {}, spread=0.1)
-    fake_results.write_curves(config(), layout, NAME)
-    fake_results.write_gallery(config(), layout, NAME)
+        fake_results.write_results(here, name, {}, spread=0.1)
+    fake_results.write_curves(here, NAME)
+    fake_results.write_gallery(here, NAME)
     features = FeatureSet(np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32), None)
-    ImageSet(features, features, {"digit_classifier": "x"}).save(layout.reference("digits", "digits"))
-    path = layout.receipt("train", f"{NAME}/seed0")
+    ImageSet(features, features, {"digit_classifier": "x"}).save(
+        Reference().path(here, "features", dataset="digits", protocol="digits")
+    )
+    path = Train().job(here, experiment=NAME, seed=0).receipt
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(RECEIPT))
+    path.write_text(json.dumps(RECEIPT), "utf-8")
     return root
 
 
@@ -77,15 +78,13 @@ def chosen_experiment() -> Experiment:
 
 
 @cache
-def weights() -> tuple[Path, Path]:
-    """A checkpoint and its samples."""
+def weights() -> Path:
+    """A checkpoint."""
     root = Path(tempfile.mkdtemp(prefix="rtm-fuzz-"))
     chosen = chosen_experiment()
     run = smoke_workspace.run(root, chosen)
     run.export(root / "w.safetensors", root / "curve.csv", {"experiment": chosen.name, "run": "x"})
-    layout = Layout(root, root)
-    write_samples(chosen, root / "w.safetensors", layout.samples(chosen.name, 0), 0)
-    return root / "w.safetensors", layout.samples(chosen.name, 0)
+    return root / "w.safetensors"
 
 
 def named(path: Path, call: Callable[[], object]) -> None:
@@ -97,23 +96,23 @@ def named(path: Path, call: Callable[[], object]) -> None:
         raise
 
 
-def damaged_copy(rng: Random, folder: Path, chosen: Path) -> Layout:
+def damaged_copy(rng: Random, folder: Path, chosen: Path) -> Config:
     shutil.copytree(made(), folder / "root")
     path = folder / "root" / chosen.relative_to(made())
     path.write_bytes(damaged(rng, path.read_bytes()))
-    return Layout(folder / "root", folder / "root")
+    return config().at(folder / "root")
 
 
 @fuzzer
 def metrics_files(rng: Random, folder: Path) -> None:
     """Damaged metrics, summary or latency: the table, its notes and its lineage have numbers, or there is an error."""
-    chosen = rng.choice(sorted(made().glob("results/*/**/*.json")))
-    layout = damaged_copy(rng, folder, chosen)
+    chosen = rng.choice(sorted(made().glob("demo/results/*/**/*.json")))
+    copy = damaged_copy(rng, folder, chosen)
 
     def table() -> None:
-        sheet = build(config(), layout, "tab_digits")
-        to_tex(sheet, notes(config(), layout, sheet))
-        to_lineage(config(), layout, sheet)
+        sheet = build(copy, "tab_digits")
+        to_tex(sheet)
+        to_lineage(sheet)
 
     table()
 
@@ -121,10 +120,10 @@ def metrics_files(rng: Random, folder: Path) -> None:
 @fuzzer
 def curve_files(rng: Random, folder: Path) -> None:
     """A damaged curve, on the page and in a figure."""
-    layout = damaged_copy(rng, folder, rng.choice(sorted(made().glob(f"results/{NAME}/training/*.csv"))))
-    curves = [layout.curve(NAME, seed) for seed in config().experiment(NAME).seeds]
-    panels([read_curve(path, None) for path in curves], 1000)
-    _logs(config(), layout, config().experiment(NAME))
+    copy = damaged_copy(rng, folder, rng.choice(sorted(made().glob(f"demo/results/{NAME}/training/*.csv"))))
+    curves = [Train().path(copy, "curve", experiment=NAME, seed=seed) for seed in config().experiment(NAME).seeds]
+    panels({NAME: [read_curve(path, None) for path in curves]}, 1000)
+    read_logs(copy, NAME)
 
 
 @fuzzer
@@ -132,7 +131,7 @@ def log_files(rng: Random, folder: Path) -> None:
     """The log of a running training, on the page: damaged lines are left out."""
     lines = [json.dumps({"step": step, "seconds": step / 2, "loss": 1 / step, "fid": 3.0}) for step in range(1, 40)]
     (folder / "log.jsonl").write_bytes(damaged(rng, "\n".join(lines).encode()))
-    panels([read_curve(folder / "absent.csv", folder / "log.jsonl")], 1000)
+    panels({NAME: [read_curve(folder / "absent.csv", folder / "log.jsonl")]}, 1000)
 
 
 @fuzzer
@@ -144,17 +143,17 @@ def receipt_files(rng: Random, folder: Path) -> None:
 
 @fuzzer
 def gallery_files(rng: Random, folder: Path) -> None:
-    layout = damaged_copy(rng, folder, next(made().glob(f"galleries/{NAME}/*.npz")))
+    copy = damaged_copy(rng, folder, next(made().glob(f"demo/galleries/{NAME}/*.npz")))
     figure = next(each for each in config().figures.values() if each.kind == "samples")
-    held = read_gallery(config(), layout, NAME)
+    held = read_gallery(copy, NAME)
     samples(figure, ["x"], [held])
     slerp(figure, ["x"], [held])
 
 
 @fuzzer
 def reference_files(rng: Random, folder: Path) -> None:
-    layout = damaged_copy(rng, folder, next(made().glob("features/digits/*.safetensors")))
-    path = layout.reference("digits", "digits")
+    copy = damaged_copy(rng, folder, next(made().glob("features/digits/*.safetensors")))
+    path = Reference().path(copy, "features", dataset="digits", protocol="digits")
     named(path, lambda: ImageSet.load(path))
 
 
@@ -162,18 +161,8 @@ def reference_files(rng: Random, folder: Path) -> None:
 def checkpoint_files(rng: Random, folder: Path) -> None:
     """A generator with wrong shapes or values that are not finite never draws samples."""
     path = folder / "w.safetensors"
-    path.write_bytes(damaged(rng, weights()[0].read_bytes()))
+    path.write_bytes(damaged(rng, weights().read_bytes()))
     chosen = chosen_experiment()
     named(path, lambda: load_generator(chosen.architecture, path, torch.device("cpu")))
     with reading(path, "train it again"):
         checkpoint_metadata(path)
-
-
-@fuzzer
-def sample_files(rng: Random, folder: Path) -> None:
-    chosen = chosen_experiment()
-    layout = Layout(folder, folder)
-    shutil.copytree(weights()[1], layout.samples(chosen.name, 0))
-    path = layout.samples(chosen.name, 0) / "native.npy"
-    path.write_bytes(damaged(rng, path.read_bytes()))
-    named(path, lambda: samples_of(layout, chosen, 0, "native", 1))

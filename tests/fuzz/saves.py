@@ -15,9 +15,10 @@ from fuzz.damage import damaged
 from support import smoke_workspace
 
 from rtm.core.errors import UserError
-from rtm.core.files import sealed, unsealed
-from rtm.pipeline.runs import book_of, log_rows
-from rtm.pipeline.unfinished import names_of, step_of
+from rtm.core.files import write_json
+from rtm.core.sealed import sealed, unsealed
+from rtm.lineage.begun import _begun
+from rtm.training.folder import history_of, log_rows, step_of
 from rtm.training.loop import Run
 
 ODD: tuple[Any, ...] = (10**9, -1, 1.5, "x", None, {}, [], float("nan"), torch.tensor(float("inf")), torch.zeros(3))
@@ -36,7 +37,8 @@ def resumed(folder: Path) -> tuple[int, str]:
     """The step at which a copy of the training resumes, and its messages."""
     run = finished()[1]
     run.folder = folder
-    run.state_file, run.previous_state_file = folder / "state.pt", folder / "state.prev.pt"
+    run.state_file = folder / "state.pt"
+    run.previous_state_file = folder / "state.prev.pt"
     with contextlib.redirect_stderr(io.StringIO()) as said:
         run._load()
     return run.done, said.getvalue()
@@ -54,7 +56,9 @@ def save_damaged(rng: Random, folder: Path) -> None:
     state.write_bytes(damaged(rng, state.read_bytes()))
     step, said = resumed(run)
     assert step == 4, "a damaged save was taken"
-    assert said.count("\n") == 1 and "state.pt is damaged" in said and "Resuming at step 4" in said
+    assert said.count("\n") == 1
+    assert "state.pt is damaged" in said
+    assert "Resuming at step 4" in said
 
 
 @fuzzer
@@ -99,20 +103,19 @@ def save_forged(rng: Random, folder: Path) -> None:
 def run_folder_files(rng: Random, folder: Path) -> None:
     """Damaged run.json, begun.json or log of a run: an error of one sentence, or some rows are left out."""
     run = copied(folder)
-    book = '{"experiment": "x", "seed": 0, "slices": [{"host": "h", "pid": 1, "job": null, "gpus": 1, "began": 1.0,'
-    (run / "run.json").write_text(book + ' "seconds": 2.0, "ended": "done"}]}')
-    parts = (
-        '{"fingerprint": "a", "parts": {"params": {}, "code": "b", "inputs": {}}, "accepted": [{"fingerprint": "c"}]}'
-    )
-    (run / "begun.json").write_text(parts)
+    last = {"host": "h", "pid": 1, "job": None, "gpus": 1, "began": 1.0, "seconds": 2.0, "ended": "done"}
+    write_json(run / "run.json", {"experiment": "x", "seed": 0, "slices": [last]})
+    write_json(run / "begun.json", {"code": "a", "revision": None})
     for name in ("run.json", "begun.json", "log.jsonl"):
         if rng.random() < 0.6:
             (run / name).write_bytes(damaged(rng, (run / name).read_bytes()))
     rows = log_rows(run / "log.jsonl")
-    assert all(row["step"] >= 0 for row in rows) and step_of(run) >= 0
+    assert all(row["step"] >= 0 for row in rows)
+    assert step_of(run) >= 0
     try:
-        found = book_of(run)
-        assert found is not None and found.gpu_hours >= 0
+        history = history_of(run)
+        assert history is not None
+        assert history.gpu_hours >= 0
     except UserError as error:
         assert str(error).isprintable()
-    assert all(isinstance(name, str) for name in names_of(run, "x"))
+    assert isinstance(_begun(run)["code"], str | None)

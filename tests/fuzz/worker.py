@@ -1,12 +1,15 @@
 """The process that runs the cases. If it crashes, hangs or takes too much memory, the count goes on."""
 
-import json
+import multiprocessing
 import os
 import resource
-import sys
+import signal
 import tempfile
 import traceback
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 
@@ -14,8 +17,59 @@ from fuzz import FUZZERS, discover
 
 from rtm.core.errors import UserError
 
-READY = "ready"
+STARTING = 300.0  # seconds that the process has to start ...
+PATIENCE = 60.0  # ... and for a case
 SPARE = 2 << 30  # bytes of memory that the cases may add
+
+
+class Worker:
+    """Runs one case at a time in a process; a new process replaces one that ended."""
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self.patience = patience
+        self.pool: ProcessPoolExecutor | None = None
+
+    def run(self, name: str, number: int) -> str:
+        """Why the case failed; nothing if it was handled."""
+        if self.pool is None:
+            self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _prepare)
+            self.pool.submit(len, ()).result(STARTING)
+        (process,) = _processes(self.pool)
+        try:
+            return self.pool.submit(tried, name, number).result(self.patience)
+        except TimeoutError:
+            reason = f"hangs: no end after {self.patience:g} s"
+        except BrokenProcessPool:
+            process.join()
+            code = process.exitcode or 0
+            reason = f"the process ended ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})"
+        self.close()
+        return reason
+
+    def close(self) -> None:
+        if self.pool is not None:
+            for process in _processes(self.pool):
+                process.kill()
+            self.pool.shutdown()
+            self.pool = None
+
+
+def _processes(pool: ProcessPoolExecutor) -> list[BaseProcess]:
+    return list((pool._processes or {}).values())
+
+
+def _prepare() -> None:
+    """Drop the output of the product, limit the memory, and register the fuzzers."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    warnings.simplefilter("ignore")  # a damaged picture may cause a warning
+    discover()
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        pages = int(statm.read_text("utf-8").split()[0])
+        most = pages * resource.getpagesize() + SPARE
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def tried(name: str, number: int) -> str:
@@ -28,26 +82,6 @@ def tried(name: str, number: int) -> str:
             return "" if good else f"no message of one line: {str(error)!r}"
         except BaseException as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            return f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}: {str(error)[:200]}"
+            place = f"{Path(frame.filename).name}:{frame.lineno}"
+            return f"{type(error).__name__} at {place}: {str(error)[:200]}"
     return ""
-
-
-def main() -> None:
-    """Answer each line "NAME NUMBER" with a line of JSON; output of the product is dropped."""
-    with os.fdopen(os.dup(1), "w") as answers, open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-        os.dup2(nowhere.fileno(), 2)
-        warnings.simplefilter("ignore")  # a damaged picture may cause a warning
-        discover()
-        pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 0
-        if pages:
-            most = pages * resource.getpagesize() + SPARE
-            resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        print(READY, file=answers, flush=True)
-        for line in sys.stdin:
-            name, number = line.split()
-            print(json.dumps(tried(name, int(number))), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    main()

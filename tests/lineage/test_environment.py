@@ -14,7 +14,7 @@ def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("rtm/reports/table.py", "params/desk.yaml", "desk/results/metrics.json", "dvc.lock"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("1")
+        path.write_text("1", "utf-8")
     git("init", "-q")
     git("add", ".")
     git("commit", "-q", "-m", "all")
@@ -23,13 +23,13 @@ def commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("written", ["desk/results/metrics.json", "dvc.lock", "desk/results/new.json"])
 def test_what_the_pipeline_writes_leaves_the_commit_clean(commit: str, written: str) -> None:
-    Path(written).write_text("2")
+    Path(written).write_text("2", encoding="utf-8")
     assert revision() == commit
 
 
 @pytest.mark.parametrize("changed", ["rtm/reports/table.py", "params/desk.yaml", "my_mapper.py"])
 def test_changed_and_new_code_is_marked(commit: str, changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(changed).write_text("2")
+    Path(changed).write_text("2", encoding="utf-8")
     assert revision() == f"{commit}-dirty"
     monkeypatch.chdir("desk")
     assert revision() == f"{commit}-dirty"

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from support.small_jobs import job, make, state
 
-from rtm.core.files import digest, read_json, write_json, write_text
+from rtm.core.files import digest, write_json, write_text
+from rtm.core.readers import read_json
 from rtm.lineage import hashes
+from rtm.lineage.freshness import State
 from rtm.lineage.hashes import Hashes
-from rtm.lineage.receipts import State
 
 pytestmark = pytest.mark.usefixtures("package")
 
@@ -41,15 +42,15 @@ def test_a_file_is_read_once_and_again_when_it_changed() -> None:
 
 def test_a_file_of_another_size_than_wanted_is_not_read() -> None:
     write_text("x", "text")
-    found = Hashes()
-    assert found.described(Path("x"), like={"md5": digest("x", "md5"), "size": 5})["md5"] != digest("x", "md5")
-    assert not found.new
-    wanted = {"md5": digest("x", "md5"), "size": 4}
-    assert found.described(Path("x"), like=wanted) == wanted
+    memory = Hashes()
+    md5 = digest("x", "md5")
+    assert memory.described(Path("x"), like={"md5": md5, "size": 5})["md5"] != md5
+    assert not memory.new
+    assert memory.described(Path("x"), like={"md5": md5, "size": 4}) == {"md5": md5, "size": 4}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"x": {"md5": "a"', '{"x": {"md5": 3}}', '{"x": {"other": "a"}}'])
 def test_a_damaged_memory_is_none(text: str) -> None:
     remembered()
-    hashes.HASHES.write_text(text)
+    hashes.HASHES.write_text(text, "utf-8")
     assert Hashes().described(Path("x"))["md5"] == digest("x", "md5")

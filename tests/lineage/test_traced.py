@@ -1,47 +1,51 @@
-"""A receipt never calls a wrong number fresh, because all code that a stage executes is in its fingerprint.
+"""A receipt never calls a wrong number fresh, because all code that a stage executes is in its hash.
 
 Every stage runs for real at smoke scale while Python's profiler notes the functions of rtm/ that are called. Each of
-them is then changed, one at a time, and the fingerprint of the stage must change too.
+them is then changed, one at a time, and the hash of the stage's code must change too.
 """
 
 import ast
 import cProfile
-import gc
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from inspect import CO_OPTIMIZED  # set for functions, not for the bodies of modules and classes
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
-import numpy as np
 import pytest
-import yaml
 from support import PARAMS, ROOT, fake_results
-from support.changed_code import Variants, first, written
 
-from rtm.cli import main as cli
 from rtm.config import Config, load, loading
-from rtm.core.files import digest_of_all
-from rtm.lineage.fingerprint import LEFT_OUT, Code, present
-from rtm.lineage.job import Job, Stage
-from rtm.pipeline import graph
-from rtm.pipeline.graph import jobs
+from rtm.lineage.code import LEFT_OUT, Code, module_name, present
+from rtm.lineage.recording import run
+from rtm.metrics.extractors import EXTRACTORS
+from rtm.stages import stages
+from rtm.stages.base import Job, upstream
+from rtm.stages.figure import Figure
+from rtm.stages.gallery import Gallery
+from rtm.stages.graph import jobs
+from rtm.stages.report import Report
+from rtm.stages.summary import Summary
+from rtm.stages.table import Table
 
-pytestmark = pytest.mark.slow(seconds=10)
+pytestmark = pytest.mark.slow(seconds=20)
 Function = tuple[str, int]  # module, first line
 PACKAGE = str(ROOT / "rtm")
-WATCH = ("rtm.training.monitor:looks",)
-IMLE, GAN, OTHERS = "shells_imle_rtm", "cifar10_stylegan2_ada_rtm", "others_shells"
-VIEWS = {
-    "table": ["tab_fid"],
-    "figure": ["fig_fewshot_shells", "fig_slerp_shells_dog", "fig_sweep_cifar10", "fig_curves_cifar10"],
-}
-VIEWS["figure"] += ["fig_precision_recall_cifar10", "fig_progress_cifar10", "fig_rejected_fewshot", "fig_pairs_afhq_1"]
-VIEWS["figure"] += ["fig_neighbours_cifar10", "fig_convergence"]
+MEASURED = ("shells_imle_rtm", "cifar10_stylegan2_ada_rtm")
+FIGURES = (
+    "fig_fewshot_shells",
+    "fig_slerp_shells_dog",
+    "fig_sweep_cifar10",
+    "fig_curves_cifar10",
+    "fig_precision_recall_cifar10",
+    "fig_progress_cifar10",
+    "fig_rejected_fewshot",
+    "fig_pairs_afhq_1",
+    "fig_neighbours_cifar10",
+    "fig_convergence",
+)
 
 
 @contextmanager
@@ -52,8 +56,9 @@ def tracing(seen: set[Function]) -> Iterator[None]:
             yield
     finally:
         codes = [entry.code for entry in profiler.getstats()]
-        named = [code for code in codes if isinstance(code, CodeType) and _is_ours(code)]
-        seen |= {(_module(code.co_filename), code.co_firstlineno) for code in named}
+        functions = [code for code in codes if isinstance(code, CodeType) and _is_ours(code)]
+        for code in functions:
+            seen.add((module_name(Path(code.co_filename).relative_to(ROOT)), code.co_firstlineno))
 
 
 def _is_ours(code: CodeType) -> bool:
@@ -62,203 +67,156 @@ def _is_ours(code: CodeType) -> bool:
     return path.startswith(PACKAGE) and path.endswith(".py") and bool(code.co_flags & CO_OPTIMIZED)
 
 
-def _module(filename: str) -> str:
-    parts = Path(filename).relative_to(ROOT).with_suffix("").parts
-    return ".".join(part for part in parts if part != "__init__")
+def measured(config: Config) -> list[Job]:
+    """The jobs of two experiments of different methods, inputs first."""
+    wanted = []
+    for name in MEASURED:
+        wanted.append(Summary().job(config, experiment=name))
+        wanted.append(Gallery().job(config, experiment=name, seed=0))
+    return list(upstream(wanted))
 
 
-def verb(patch: pytest.MonkeyPatch, *words: str) -> None:
-    patch.setattr(sys, "argv", ["rtm", *words, "--scale", "smoke"])
-    cli.main()
-
-
-def prepared(folder: Path) -> Config:
-    """A workspace whose params/ also have an entry for foreign images."""
-    shutil.copytree(PARAMS, folder / "params")
-    np.save("others.npy", np.random.default_rng(0).integers(0, 256, (64, 8, 8, 3), np.uint8))
-    entry = {"source": "Noise", "samples": "others.npy", "sha256": digest_of_all(Path("others.npy"))}
-    foreign = {OTHERS: {**entry, "dataset": "shells", "protocols": ["rs_imle"]}}
-    Path("params/foreign.yaml").write_text(yaml.safe_dump({"foreign": foreign}))
-    return load("smoke")
-
-
-def calls(config: Config) -> dict[str, tuple[str, ...]]:
-    """Job -> the command to trace, in an order in which each job finds its inputs."""
-    found: dict[str, tuple[str, ...]] = {
-        "fetch/digits": ("fetch", "digits"),
-        "fetch/shells": ("fetch", "shells"),
-        "fetch/cifar10": ("fetch", "cifar10"),
-        "fetch/digit_classifier": ("fetch", "digit_classifier"),
-        "reference/shells/rs_imle": ("reference", "shells", "rs_imle"),
-        f"foreign/{OTHERS}/rs_imle": ("evaluate", OTHERS, "--protocol", "rs_imle"),
-    }
-    for name in (IMLE, GAN):
-        experiment = config.experiments[name]
-        for protocol in experiment.recipe.evaluation.protocols:
-            dataset = experiment.dataset_name
-            found[f"reference/{dataset}/{protocol}"] = ("reference", dataset, protocol)
-        for stage in ("train", "sample", "gallery"):
-            found[f"{stage}/{name}/seed0"] = (stage, name)
-        for protocol in experiment.recipe.evaluation.protocols:
-            found[f"evaluate/{name}/{protocol}/seed0"] = ("evaluate", name, "--protocol", protocol)
-        found[f"latency/{name}"] = ("latency", name)
-        found[f"summary/{name}"] = ("summary", name)
-    return found
+def views(config: Config) -> list[Job]:
+    figures = [Figure().job(config, figure=name) for name in FIGURES]
+    return [Table().job(config, table="tab_fid"), *figures, Report().job(config)]
 
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Job, set[Function]]]:
     """The functions that each job called. There is a job of every stage."""
-    folder = tmp_path_factory.mktemp("traced")
     seen: dict[Job, set[Function]] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr("rtm.models.digits.STEPS", 20)  # of 1,000, because every step calls the same functions
-        config = prepared(folder)
-        graph = jobs(config)
-        for name, words in calls(config).items():
-            with tracing(seen.setdefault(graph[name], set())):
-                verb(patch, *words)
-        measured = {IMLE, GAN}
-        for name in config.experiments.keys() - measured:
-            fake_results.write_results(config, config.layout, name, {})
+        patch.chdir(tmp_path_factory.mktemp("traced"))
+        patch.setattr("rtm.metrics.digits.STEPS", 20)  # of 1,000, because every step calls the same functions
+        shutil.copytree(PARAMS, "params")
+        config = load("smoke")
+        for job in measured(config):
+            with tracing(seen.setdefault(job, set())):
+                run(job)
         for name in config.experiments:
-            fake_results.write_gallery(config, config.layout, name)
-            fake_results.write_curves(config, config.layout, name)
-        for stage, names in VIEWS.items():
-            for name in names:
-                with tracing(seen.setdefault(graph[f"{stage}/{name}"], set())):
-                    verb(patch, stage, name)
-        with tracing(seen.setdefault(graph["report/index"], set())):
-            verb(patch, "report")
+            if name not in MEASURED:
+                fake_results.write_results(config, name, {})
+            fake_results.write_gallery(config, name)
+            fake_results.write_curves(config, name)
+        for job in views(config):
+            with tracing(seen.setdefault(job, set())):
+                run(job)
         yield seen
 
 
-def is_left_out(module: str) -> bool:
-    return any(f"{module}.".startswith(f"{name}.") for name in LEFT_OUT)
-
-
 def test_every_stage_is_traced(traced: Mapping[Job, set[Function]]) -> None:
-    assert {job.stage for job in traced} == set(Stage)
+    assert {job.stage.name for job in traced} == stages().keys()
     assert all(len(functions) > 5 for functions in traced.values())
 
 
-@pytest.fixture
-def _no_collections() -> Iterator[None]:
-    """Syntax trees have no cycles, and the garbage collector would take half of the time."""
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("_no_collections")
-def test_a_change_of_any_executed_function_changes_the_fingerprint(traced: Mapping[Job, set[Function]]) -> None:
-    code, missed = present(), set()
-    roots = {entries: code.root(entries) for entries in [WATCH, *(job.entries for job in traced)]}
-    variants = Variants(code, roots)
-    functions = {each for called in traced.values() for each in called if not is_left_out(each[0])}
+def test_a_change_of_any_executed_function_changes_the_hash(traced: Mapping[Job, set[Function]]) -> None:
+    code = present()
+    roots = {job: code.root(job.code) for job in traced}
+    watching = code.reached(
+        ["rtm.training.monitor", *EXTRACTORS.values()]
+    )  # without selection, no weight depends on it
+    functions = {each for called in traced.values() for each in called if not code.is_left_out(each[0])}
     assert len(functions) > 200
-    for number, function in enumerate(sorted(functions)):
-        changed = variants.of(function[0], with_change(code.sources[function[0]], function))
-        is_watch = changed.root(WATCH) != roots[WATCH]  # only numbers of the curve: no weight depends on them
-        users = {
-            job.entries: job
-            for job, called in traced.items()
-            if function in called and not (is_watch and job.stage is Stage.TRAIN)
-        }
-        missed |= {
-            f"{function[0]}:{function[1]} in {job.id}"
-            for entries, job in users.items()
-            if changed.root(entries) == roots[entries]
-        }
-        if number % 50 == 0:  # shared caches of the variants do not change the result
-            alone = Code(changed.sources, code.files)
-            assert all(alone.root(entries) == changed.root(entries) for entries in roots)
+    missed = set()
+    for function in sorted(functions):
+        module, line = function
+        changed = Code({**code.modules, module: with_change(code.modules[module], function)}, code.files)
+        for job, called in traced.items():
+            only_watches = job.stage.name == "train" and module in watching and module not in code.reached(job.code)
+            if function in called and not only_watches and changed.root(job.code) == roots[job]:
+                missed.add(f"{module}:{line} in {job.id}")
     assert not missed, "\n".join(sorted(missed))
 
 
-@cache
-def places(text: str) -> list[range]:
-    """The lines of each statement at the top of a module."""
-    return [range(first(each), (each.end_lineno or each.lineno) + 1) for each in ast.parse(text).body]
-
-
-def statement(text: str, place: range) -> ast.stmt:
-    """The statement on these lines, parsed alone: parsing the module would take twenty times as long."""
-    lines = text.splitlines()[place.start - 1 : place.stop - 1]
-    return ast.parse("\n" * (place.start - 1) + "\n".join(lines)).body[0]
+def test_a_change_of_how_a_stage_is_made_changes_the_hash(traced: Mapping[Job, set[Function]]) -> None:
+    """The stages' modules are left out, because they find and describe jobs; only `make` counts."""
+    code = present()
+    for job in traced:
+        module = type(job.stage).__module__
+        text = code.modules[type(job.stage).__module__]
+        line = type(job.stage).make.__code__.co_firstlineno
+        assert (module, line) in traced[job]
+        changed = Code({**code.modules, module: with_change(text, (module, line))}, code.files)
+        assert changed.root(job.code) != code.root(job.code)
 
 
 def with_change(text: str, function: Function) -> str:
     """The module with one more statement, or another value, in the function that begins at this line."""
     module, line = function
-    for place in places(text):
-        if line not in place:
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        decorators = [each.lineno for each in getattr(node, "decorator_list", [])]
+        if line not in (getattr(node, "lineno", None), *decorators):
             continue
-        top = statement(text, place)
-        for node in ast.walk(top):
-            decorators = getattr(node, "decorator_list", [])
-            if getattr(node, "lineno", None) != line and line not in [each.lineno for each in decorators]:
-                continue
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
                 node.body.append(ast.parse("raise KeyError").body[0])
-            elif isinstance(node, ast.Lambda):
+            case ast.Lambda():
                 node.body = ast.Tuple([node.body], ast.Load())
-            elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
                 node.elt = ast.Tuple([node.elt], ast.Load())
-            elif isinstance(node, ast.DictComp):
+            case ast.DictComp():
                 node.value = ast.Tuple([node.value], ast.Load())
-            else:
+            case _:
                 continue
-            return written(text, top)
+        return ast.unparse(tree)
     pytest.fail(f"{module} has no function at line {line}")
 
 
 def test_little_is_left_out() -> None:
-    """Fingerprints leave out only code that calls, finds and shows jobs. No number comes from this code."""
-    assert set(LEFT_OUT) == {
-        *("rtm.cli", "rtm.config", "rtm.lineage", "rtm.pipeline"),
-        *("rtm.core.errors", "rtm.core.files", "rtm.core.layout", "rtm.core.progress"),
-        *("rtm.data.download", "rtm.data.fetch", "rtm.data.parts", "rtm.reports.terminal"),
-        *("rtm.methods.registry", "rtm.models.registry"),
+    """Hashes leave out only code that calls, finds and shows jobs. No number comes from this code."""
+    whole = {name for name in LEFT_OUT if name.count(".") == 1}
+    assert whole == {"rtm.cli", "rtm.config", "rtm.lineage", "rtm.pipeline", "rtm.stages"}
+    assert set(LEFT_OUT) - whole == {
+        "rtm.core.advice",
+        "rtm.core.errors",
+        "rtm.core.files",
+        "rtm.core.progress",
+        "rtm.core.readers",
+        "rtm.core.sealed",
+        "rtm.data.download",
+        "rtm.data.fetch",
+        "rtm.data.parts",
+        "rtm.methods.registry",
+        "rtm.metrics.extractors",
+        "rtm.models.registry",
+        "rtm.reports.terminal",
+        "rtm.training.cluster",
+        "rtm.training.devices",
+        "rtm.training.folder",
         "rtm.training.launch",
+        "rtm.training.loggers",
     }
 
 
-CONFIG = "rtm.config"
-DERIVED: dict[str, tuple[str, Any, Stage]] = {  # computed by config: place, wrong value, and the stage that reads it
-    "which number fills a cell": ("reports._section", lambda part: "latency", Stage.TABLE),
-    "how many images a figure shows": ("reports.Figure.images", property(lambda self: 12345), Stage.FIGURE),
-    "at which H samples are drawn": ("parameters.Depth.options", lambda self: {"H": 3}, Stage.SAMPLE),
-    "how long a training is": ("experiments.Training.total_steps", lambda self, images: 3, Stage.TRAIN),
-    "how many samples are measured": ("experiments.Protocol.required", lambda self, name: 63, Stage.EVALUATE),
+DERIVED: dict[str, tuple[str, Any, str]] = {  # computed by config: place, wrong value, and the stage that reads it
+    "which number fills a cell": ("reports._section", lambda part: "latency", "table"),
+    "how many images a figure shows": ("reports.Figure.images", property(lambda self: 12345), "figure"),
+    "at which H samples are drawn": ("parameters.Depth.options", lambda self: {"H": 3}, "evaluate"),
+    "how long a training is": ("experiments.Training.total_steps", lambda self, images: 3, "train"),
+    "how many samples are measured": ("experiments.Protocol.required", lambda self, name: 63, "evaluate"),
 }
-
-
-def forget() -> None:
-    """Drop everything that was loaded with other code."""
-    loading._loaded.cache_clear()
-    graph._known.cache_clear()
 
 
 @pytest.fixture
 def forgetting() -> Iterator[None]:
     yield
-    forget()
+    loading._resolved.cache_clear()
 
 
 @pytest.mark.usefixtures("forgetting")
 @pytest.mark.parametrize("fact", DERIVED)
 def test_what_config_computes_is_in_the_receipt_by_value(fact: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code of rtm.config is left out of fingerprints because its values are parameters of the jobs."""
+    """Code of rtm.config is left out of the hash because its values are parameters of the jobs."""
     monkeypatch.chdir(ROOT)
     place, wrong, stage = DERIVED[fact]
 
-    def params() -> dict[str, Any]:
-        forget()
-        return {name: job.params for name, job in jobs(load("smoke")).items() if job.stage is stage}
+    def values() -> dict[str, Any]:
+        loading._resolved.cache_clear()
+        return {name: job.values for name, job in jobs(load("smoke")).items() if job.stage.name == stage}
 
-    before = params()
-    monkeypatch.setattr(f"{CONFIG}.{place}", wrong)
-    after = params()
-    assert before.keys() == after.keys() and all(before[name] != after[name] for name in before)
+    before = values()
+    monkeypatch.setattr(f"rtm.config.{place}", wrong)
+    after = values()
+    assert before.keys() == after.keys()
+    assert all(before[name] != after[name] for name in before)

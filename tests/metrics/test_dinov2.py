@@ -8,14 +8,17 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.testing import assert_close
 from torchvision import transforms
 
 from rtm.config import load
 from rtm.config.experiments import Protocol
-from rtm.data import weights
+from rtm.data import networks
 from rtm.metrics.dinov2 import HEAD, PATCH, DINOv2Extractor, VisionTransformer, positions
 
-WIDTH, DEPTH, GRID = 2 * HEAD, 3, 4
+WIDTH = 2 * HEAD
+DEPTH = 3
+GRID = 4
 
 
 def tensors(grid: int = GRID) -> dict[str, Tensor]:
@@ -44,7 +47,8 @@ def reference(state: dict[str, Tensor], images: Tensor) -> Tensor:
         layer = nn.TransformerEncoderLayer(
             WIDTH, WIDTH // HEAD, 4 * WIDTH, 0.0, "gelu", 1e-6, batch_first=True, norm_first=True
         )
-        one, two = own["ls1.gamma"], own["ls2.gamma"]
+        one = own["ls1.gamma"]
+        two = own["ls2.gamma"]
         layer.load_state_dict(
             {
                 "self_attn.in_proj_weight": own["attn.qkv.weight"],
@@ -59,23 +63,45 @@ def reference(state: dict[str, Tensor], images: Tensor) -> Tensor:
             }
         )
         layers.append(layer.train())  # train() avoids PyTorch's fast path; there is no dropout
-    patches = images.unfold(2, PATCH, PATCH).unfold(3, PATCH, PATCH).permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
+    patches = (
+        images.unfold(2, PATCH, PATCH)
+        .unfold(3, PATCH, PATCH)
+        .permute(
+            0,
+            2,
+            3,
+            1,
+            4,
+            5,
+        )
+        .flatten(3)
+        .flatten(1, 2)
+    )
     x = patches @ state["patch_embed.proj.weight"].flatten(1).T + state["patch_embed.proj.bias"]
     x = torch.cat([state["cls_token"].expand(len(images), -1, -1), x], 1) + state["pos_embed"]
     x = nn.Sequential(*layers)(x)
-    return nn.functional.layer_norm(x[:, 0], (WIDTH,), state["norm.weight"], state["norm.bias"], 1e-6)
+    return nn.functional.layer_norm(
+        x[:, 0],
+        (WIDTH,),
+        state["norm.weight"],
+        state["norm.bias"],
+        1e-6,
+    )
 
 
 def test_the_network_equals_pytorchs_transformer() -> None:
-    state, images = tensors(), torch.randn(3, 3, GRID * PATCH, GRID * PATCH)
+    state = tensors()
+    images = torch.randn(3, 3, GRID * PATCH, GRID * PATCH)
     found = VisionTransformer(state, GRID * PATCH)(images)
-    assert found.shape == (3, WIDTH) and found.std() > 0.1
-    torch.testing.assert_close(found, reference(state, images), atol=2e-5, rtol=2e-5)
+    assert found.shape == (3, WIDTH)
+    assert found.std() > 0.1
+    assert_close(found, reference(state, images), atol=2e-5, rtol=2e-5)
 
 
 def cubic(x: float) -> float:
     """PyTorch's bicubic kernel (a = -3/4)."""
-    x, a = abs(x), -0.75
+    x = abs(x)
+    a = -0.75
     if x < 1:
         return (a + 2) * x**3 - (a + 3) * x**2 + 1
     return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a if x < 2 else 0.0
@@ -92,8 +118,9 @@ def test_positions_are_resized_with_the_official_offset() -> None:
     square = embedding[0, 1:].reshape(37, 37, 2)
     expected = torch.einsum("ai,bj,ijd->abd", matrix, matrix, square).reshape(256, 2)
     found = positions(embedding, 16)
-    torch.testing.assert_close(found[0, 1:], expected, atol=1e-5, rtol=1e-5)
-    assert found[:, :1].equal(embedding[:, :1]) and positions(embedding, 37) is embedding
+    assert_close(found[0, 1:], expected, atol=1e-5, rtol=1e-5)
+    assert found[:, :1].equal(embedding[:, :1])
+    assert positions(embedding, 37) is embedding
 
 
 def test_images_enter_as_in_dgm_eval(tmp_path: Path) -> None:
@@ -113,15 +140,16 @@ def test_images_enter_as_in_dgm_eval(tmp_path: Path) -> None:
     for shape in ((2, 32, 32, 3), (2, 300, 280, 3)):
         images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
         found = extractor(torch.from_numpy(images).permute(0, 3, 1, 2))
-        assert found.features.shape == (2, WIDTH) and found.logits is None
-        torch.testing.assert_close(seen.pop(), torch.stack([theirs(Image.fromarray(each)) for each in images]))
+        assert found.features.shape == (2, WIDTH)
+        assert found.logits is None
+        assert_close(seen.pop(), torch.stack([theirs(Image.fromarray(each)) for each in images]))
 
 
 def test_the_official_file_is_read_without_its_mask(tmp_path: Path) -> None:
     state = tensors(37)
     torch.save(state | {"mask_token": torch.zeros(1, WIDTH)}, tmp_path / "dinov2.pth")
-    assert weights._dinov2(tmp_path / "dinov2.pth").keys() == state.keys()
-    VisionTransformer(weights._dinov2(tmp_path / "dinov2.pth"), 224)
+    assert networks.dinov2(tmp_path / "dinov2.pth").keys() == state.keys()
+    VisionTransformer(networks.dinov2(tmp_path / "dinov2.pth"), 224)
 
 
 def test_the_protocol_is_that_of_dgm_eval() -> None:

@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import save_file
 from support.images import pictures
 
-from rtm.metrics.features import DigitsExtractor, extract
+from rtm.metrics.digits import DigitsExtractor
+from rtm.metrics.features import extract
 from rtm.models.digits import DigitClassifier
 
 
@@ -22,21 +23,15 @@ def digits(tmp_path: Path) -> DigitsExtractor:
 def test_features_do_not_depend_on_the_batch_and_keep_the_order(digits: DigitsExtractor) -> None:
     images = pictures(23, 8, 6)
     whole = extract(images, digits, 64, "cpu")
-    assert whole.logits is not None and whole.features.shape == (23, 64) and whole.logits.shape == (23, 10)
+    assert whole.logits is not None
+    assert whole.features.shape == (23, 64)
+    assert whole.logits.shape == (23, 10)
     for batch in (1, 7, 23):
         parts = extract(images, digits, batch, "cpu")
         assert parts.logits is not None
         np.testing.assert_allclose(parts.features, whole.features, atol=1e-6)
         np.testing.assert_allclose(parts.logits, whole.logits, atol=1e-6)
     np.testing.assert_allclose(extract(images[::-1], digits, 5, "cpu").features, whole.features[::-1], atol=1e-6)
-
-
-def test_a_read_only_map_is_enough(digits: DigitsExtractor, tmp_path: Path) -> None:
-    np.save(tmp_path / "images.npy", pictures(5, 8, 7))
-    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    np.testing.assert_array_equal(
-        extract(mapped, digits, 2, "cpu").features, extract(pictures(5, 8, 7), digits, 2, "cpu").features
-    )
 
 
 def test_the_identity_follows_the_weights(digits: DigitsExtractor, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from support.intervals import images
 from torch_fidelity.metric_fid import fid_features_to_statistics, fid_statistics_to_metric
 
 from rtm.core.errors import UserError
-from rtm.metrics import fid, frechet_distance
-from rtm.metrics.fid import Statistics, frechet_floor
+from rtm.metrics import fid
+from rtm.metrics.fid import Statistics, frechet_distance, frechet_floor
 
 Array = NDArray[np.floating]
 
@@ -22,8 +22,10 @@ def correlated(rng: np.random.Generator, count: int, width: int) -> Array:
 
 def by_definition(a: Array, b: Array) -> float:
     """With scipy.linalg.sqrtm, in float64."""
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    s1, s2 = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
+    a = a.astype(np.float64)
+    b = b.astype(np.float64)
+    s1 = np.cov(a, rowvar=False)
+    s2 = np.cov(b, rowvar=False)
     root = scipy.linalg.sqrtm(s1 @ s2).real
     return float(np.square(a.mean(0) - b.mean(0)).sum() + np.trace(s1 + s2 - 2 * root))
 
@@ -34,7 +36,8 @@ def by_torch_fidelity(a: Array, b: Array) -> float:
 
 
 def test_equals_the_definition_and_torch_fidelity(rng: np.random.Generator) -> None:
-    a, b = correlated(rng, 400, 48), 1.3 * correlated(rng, 500, 48) + np.float32(0.1)
+    a = correlated(rng, 400, 48)
+    b = 1.3 * correlated(rng, 500, 48) + np.float32(0.1)
     found = frechet_distance(a, b)
     assert found == pytest.approx(by_definition(a, b), rel=1e-9)
     assert found == pytest.approx(by_torch_fidelity(a, b), rel=1e-5)  # its means are float32
@@ -46,7 +49,8 @@ def test_moved_and_scaled_images_have_the_known_distance(rng: np.random.Generato
     """fake = c real + shift: |(c - 1) m + shift|^2 + (c - 1)^2 tr S, with more or fewer images than dimensions."""
     real = correlated(rng, n1, 64).astype(np.float64)
     repeated = np.concatenate([real] * -(-n2 // n1))[:n2] if n2 % n1 == 0 else real
-    shift, c = rng.normal(size=64), 1.5
+    shift = rng.normal(size=64)
+    c = 1.5
     fake = c * repeated + shift
     spread = [np.square(x - x.mean(0)).sum() / (len(x) - 1) for x in (real, repeated)]
     moved = np.square((c - 1) * real.mean(0) + shift).sum()
@@ -56,7 +60,8 @@ def test_moved_and_scaled_images_have_the_known_distance(rng: np.random.Generato
 
 
 def test_few_images_are_right_where_the_eigenvalues_of_the_product_are_not(rng: np.random.Generator) -> None:
-    a, b = correlated(rng, 12, 400).astype(np.float64), correlated(rng, 400, 400)[:15].astype(np.float64)
+    a = correlated(rng, 12, 400).astype(np.float64)
+    b = correlated(rng, 400, 400)[:15].astype(np.float64)
     centred = [(x - x.mean(0)) / np.sqrt(len(x) - 1) for x in (a, b)]
     trace = np.linalg.svd(centred[0] @ centred[1].T, compute_uv=False).sum()
     spread = sum(np.square(x).sum() for x in centred)
@@ -69,9 +74,13 @@ def test_few_images_are_right_where_the_eigenvalues_of_the_product_are_not(rng: 
     ("n1", "n2"), [(2, 3), (5, 400), (400, 5), (47, 48), (48, 47), (40, 2000), (48, 48), (49, 400), (400, 500)]
 )
 def test_features_and_covariances_give_one_distance_at_every_shape(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, n1: int, n2: int
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    n1: int,
+    n2: int,
 ) -> None:
-    a, b = correlated(rng, n1, 48), 1.2 * correlated(rng, n2, 48)
+    a = correlated(rng, n1, 48)
+    b = 1.2 * correlated(rng, n2, 48)
     found = frechet_distance(a, b)
     constant = [np.concatenate([x, np.ones((len(x), 1), np.float32)], axis=1) for x in (a, b)]  # Cholesky fails
     for few in (True, False):
@@ -81,23 +90,12 @@ def test_features_and_covariances_give_one_distance_at_every_shape(
 
 
 def test_few_images_need_no_covariance(rng: np.random.Generator) -> None:
-    few, many = Statistics.of(correlated(rng, 10, 64)), Statistics.of(correlated(rng, 300, 64))
+    few = Statistics.of(correlated(rng, 10, 64))
+    many = Statistics.of(correlated(rng, 300, 64))
     frechet_distance(few, many)
     assert "covariance" not in vars(many)
     frechet_distance(many, many)
     assert "covariance" in vars(many)
-
-
-def test_a_mix_of_few_and_many(rng: np.random.Generator) -> None:
-    few, many = correlated(rng, 30, 64), correlated(rng, 300, 64)
-    assert frechet_distance(few, many) == pytest.approx(by_definition(few, many), rel=1e-5)
-    assert frechet_distance(few, many) == pytest.approx(frechet_distance(many, few), rel=1e-9)
-
-
-def test_a_constant_feature_changes_nothing(rng: np.random.Generator) -> None:
-    a, b = correlated(rng, 300, 24), 1.2 * correlated(rng, 300, 24)
-    with_constant = [np.concatenate([x, np.full((300, 1), 3, np.float32)], axis=1) for x in (a, b)]
-    assert frechet_distance(*with_constant) == pytest.approx(frechet_distance(a, b), rel=1e-7)
 
 
 def test_the_same_images_are_at_zero(rng: np.random.Generator) -> None:
@@ -109,7 +107,8 @@ def test_the_same_images_are_at_zero(rng: np.random.Generator) -> None:
 def test_statistics_can_be_kept_and_are_the_same_in_pieces(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, b = correlated(rng, 500, 32), correlated(rng, 400, 32)
+    a = correlated(rng, 500, 32)
+    b = correlated(rng, 400, 32)
     whole = frechet_distance(a, b)
     assert frechet_distance(Statistics.of(a), torch.from_numpy(b)) == whole
     monkeypatch.setattr(fid, "ROWS", 64)
@@ -132,7 +131,9 @@ def test_the_floor_is_what_real_images_score_against_others() -> None:
     real = images(random, 1000, 16)
     fresh = frechet_distance(real, images(random, 100, 16))
     floor, sizes = frechet_floor(Statistics.of(real), 100)
-    assert sizes == (100, 900) and floor == pytest.approx(fresh, rel=0.3)
+    assert sizes == (100, 900)
+    assert floor == pytest.approx(fresh, rel=0.3)
     halves, sizes = frechet_floor(Statistics.of(real[:101]), 100)
-    assert sizes == (50, 51) and halves > 2 * floor
+    assert sizes == (50, 51)
+    assert halves > 2 * floor
     assert frechet_floor(Statistics.of(real), 100)[0] == floor

@@ -6,14 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
-from support import checkpoints, smoke_workspace
+from support import PARAMS, checkpoints, smoke_workspace
 from support.checkpoints import GAN, IMLE, MLP
 from torch import nn
 
-from rtm.config import Experiment
-from rtm.metrics.features import DigitsExtractor, extract
-from rtm.metrics.gallery import FRAMES, NEIGHBOURS, QUERIES, STRIPS, write_gallery
+from rtm.config import Experiment, load
+from rtm.metrics.digits import DigitsExtractor
+from rtm.metrics.features import extract
+from rtm.metrics.gallery import FRAMES, NEIGHBOURS, QUERIES, STRIPS, gallery
 from rtm.metrics.sampling import evaluation_seed
 from rtm.models.drawing import draw, latents
 
@@ -23,12 +25,11 @@ BOTH = ((IMLE, 0), (MLP, 1))
 
 def written(folder: Path, chosen: Experiment, seed: int = 0) -> tuple[nn.Module, Shown]:
     """An untrained generator, and its gallery."""
-    setting = smoke_workspace.setting(folder, chosen)
+    smoke_workspace.setting(folder, chosen)
     network = checkpoints.write(folder / "w.safetensors", chosen)
-    extractor = DigitsExtractor(folder / "classifier.safetensors")
-    write_gallery(chosen, folder / "w.safetensors", setting.images, extractor, folder / "gallery.npz", seed)
-    with np.load(folder / "gallery.npz") as file:
-        return network, dict(file)
+    protocol = load("smoke", PARAMS).params.protocols["paper"]
+    weights = {"digit_classifier": folder / "classifier.safetensors"}
+    return network, gallery(chosen, seed, folder / "w.safetensors", folder / "images.npy", protocol, weights)
 
 
 def test_neighbours_are_the_nearest_of_all_samples_nearest_first(tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def test_neighbours_are_the_nearest_of_all_samples_nearest_first(tmp_path: Path)
     extractor = DigitsExtractor(tmp_path / "classifier.safetensors")
     asked, found = (extract(shown[name], extractor, 64, "cpu").features for name in ("queries", "samples"))
     order = np.square(asked[:, None].astype(float) - found[None]).sum(2).argsort(1)[:, :NEIGHBOURS]
-    np.testing.assert_array_equal(shown["neighbours"], shown["samples"][order])
+    assert_array_equal(shown["neighbours"], shown["samples"][order])
 
 
 def test_queries_are_training_images_and_the_same_for_every_experiment_and_seed(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_queries_are_training_images_and_the_same_for_every_experiment_and_seed(
     queries = {image.tobytes() for image in one["queries"]}
     assert len(queries) == len(one["queries"]) == QUERIES
     assert queries <= {image.tobytes() for image in np.load(tmp_path / "images.npy")}
-    np.testing.assert_array_equal(one["queries"], other["queries"])
+    assert_array_equal(one["queries"], other["queries"])
     assert not np.array_equal(one["samples"], other["samples"])
 
 
@@ -56,7 +57,8 @@ def test_a_strip_leads_from_a_sample_to_the_latent_of_the_next(tmp_path: Path, n
     chosen = smoke_workspace.experiment(name)
     network, shown = written(tmp_path, chosen)
     assert shown["slerp"].shape == (STRIPS, FRAMES, 8, 8, 3)
-    seed, architecture = evaluation_seed(0), chosen.architecture
+    seed = evaluation_seed(0)
+    architecture = chosen.architecture
     for strip in range(STRIPS):
         index = torch.tensor([2 * strip])
         other = latents(seed, index + 1, architecture.dim)

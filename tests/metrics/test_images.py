@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 from PIL import ExifTags, Image
 from support.images import Pixels, pixels
 
 from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all
-from rtm.metrics.images import Chosen, load_images, some_of
+from rtm.metrics.images import Selection, load_images, some_of
 
 
 def write_folder(folder: Path, images: Pixels) -> Path:
@@ -26,8 +27,8 @@ def write_folder(folder: Path, images: Pixels) -> Path:
 def test_a_folder_an_array_and_an_archive_hold_the_same_images(tmp_path: Path) -> None:
     images = pixels(11)
     write_folder(tmp_path / "folder", images)
-    (tmp_path / "folder" / "notes.txt").write_text("not an image")
-    (tmp_path / "folder" / "._0000.png").write_text("what macOS adds")
+    (tmp_path / "folder" / "notes.txt").write_text("not an image", "utf-8")
+    (tmp_path / "folder" / "._0000.png").write_text("what macOS adds", "utf-8")
     write_folder(tmp_path / "folder" / ".thumbnails", pixels(3, seed=1)[:, ::2, ::2])
     np.save(tmp_path / "images.npy", images)
     np.save(tmp_path / "first.npy", images.transpose(0, 3, 1, 2))
@@ -36,8 +37,8 @@ def test_a_folder_an_array_and_an_archive_hold_the_same_images(tmp_path: Path) -
     for name in ("folder", "images.npy", "first.npy", "floats.npy", "images.npz"):
         loaded = load_images(tmp_path / name)
         assert len(loaded) == 11
-        np.testing.assert_array_equal(loaded[0:11], images)
-        np.testing.assert_array_equal(loaded[4:7], images[4:7])
+        assert_array_equal(loaded[0:11], images)
+        assert_array_equal(loaded[4:7], images[4:7])
 
 
 def test_links_are_followed_and_no_folder_counts_twice(tmp_path: Path) -> None:
@@ -48,22 +49,26 @@ def test_links_are_followed_and_no_folder_counts_twice(tmp_path: Path) -> None:
     (folder / "same").symlink_to(elsewhere)
     images = load_images(folder)
     assert len(images) == 7
-    np.testing.assert_array_equal(images[3:7], pixels(4, seed=1))
+    assert_array_equal(images[3:7], pixels(4, seed=1))
     assert digest_of_all(folder) != digest_of_all(write_folder(tmp_path / "alone", pixels(3)))
 
 
 def test_a_subset_is_random_and_known_by_its_content(tmp_path: Path) -> None:
     images = pixels(60)
-    first, again, other = some_of(60, 20, 0), some_of(60, 20, 0), some_of(60, 20, 1)
-    np.testing.assert_array_equal(first, again)
-    assert len(set(first)) == 20 and list(first) == sorted(first) and set(first) not in (set(other), set(range(20)))
-    np.testing.assert_array_equal(some_of(60, 60, 1), np.arange(60))
+    first = some_of(60, 20, 0)
+    again = some_of(60, 20, 0)
+    other = some_of(60, 20, 1)
+    assert_array_equal(first, again)
+    assert len(set(first)) == 20
+    assert list(first) == sorted(first)
+    assert set(first) not in (set(other), set(range(20)))
+    assert_array_equal(some_of(60, 60, 1), np.arange(60))
     folder = load_images(write_folder(tmp_path / "folder", images))
-    kinds = [Chosen(images, first), Chosen(folder, first), Chosen(images[first], np.arange(20))]
+    kinds = [Selection(images, first), Selection(folder, first), Selection(images[first], np.arange(20))]
     for chosen in kinds:
-        np.testing.assert_array_equal(chosen[5:9], images[first[5:9]])
+        assert_array_equal(chosen[5:9], images[first[5:9]])
     assert len({chosen.sha256 for chosen in kinds}) == 1
-    assert Chosen(images, other).sha256 != kinds[0].sha256 != Chosen(images, first[::-1].copy()).sha256
+    assert Selection(images, other).sha256 != kinds[0].sha256 != Selection(images, first[::-1].copy()).sha256
 
 
 def test_a_bad_image_is_named(tmp_path: Path) -> None:
@@ -75,12 +80,12 @@ def test_a_bad_image_is_named(tmp_path: Path) -> None:
     }.items():
         image.save(folder / f"{name}.png")
         with pytest.raises(UserError, match=rf"{name}\.png is .*(RGB|9 x 8 px)"):
-            Chosen(load_images(folder), np.arange(4))
+            Selection(load_images(folder), np.arange(4))
         (folder / f"{name}.png").unlink()
-    (folder / "text.png").write_text("no image at all")
+    (folder / "text.png").write_text("no image at all", "utf-8")
     with pytest.raises(UserError, match=r"text\.png cannot be read as an image"):
-        Chosen(load_images(folder), np.arange(4))
-    assert len(Chosen(load_images(folder), np.arange(3))) == 3  # only the measured images are read
+        Selection(load_images(folder), np.arange(4))
+    assert len(Selection(load_images(folder), np.arange(3))) == 3  # only the measured images are read
 
 
 def deep_png(pixels: Pixels) -> bytes:
@@ -97,7 +102,8 @@ def deep_png(pixels: Pixels) -> bytes:
 
 def test_pixels_that_would_not_be_the_image_are_refused(tmp_path: Path) -> None:
     """Pillow reduces 16 bits to 8, gives only the first picture of an animation, and does not turn photographs."""
-    folder, one = write_folder(tmp_path / "folder", pixels(3)), Image.fromarray(pixels(1)[0])
+    folder = write_folder(tmp_path / "folder", pixels(3))
+    one = Image.fromarray(pixels(1)[0])
     turned = one.getexif()
     turned[ExifTags.Base.Orientation] = 6
     (folder / "deep.png").write_bytes(deep_png(pixels(1)[0]))
@@ -105,11 +111,11 @@ def test_pixels_that_would_not_be_the_image_are_refused(tmp_path: Path) -> None:
     one.save(folder / "turned.jpg", exif=turned)
     for name, words in {"deep.png": "16 bits a channel", "moving.png": "an animation", "turned.jpg": "upright"}.items():
         with pytest.raises(UserError, match=rf"{name} .*{words}"):
-            Chosen(load_images(folder), np.arange(4))
+            Selection(load_images(folder), np.arange(4))
         (folder / name).unlink()
     turned[ExifTags.Base.Orientation] = 1
     one.save(folder / "upright.jpg", exif=turned)
-    assert len(Chosen(load_images(folder), np.arange(4))) == 4
+    assert len(Selection(load_images(folder), np.arange(4))) == 4
 
 
 def test_no_image_is_left_out_without_a_word(tmp_path: Path) -> None:
@@ -134,9 +140,9 @@ def test_floats_are_checked_before_they_are_asked_for(tmp_path: Path) -> None:
     images[1100, 0, 0, 0] = -0.01
     np.save(tmp_path / "floats.npy", images)
     loaded = load_images(tmp_path / "floats.npy")
-    assert len(Chosen(loaded, np.arange(1100))) == 1100
+    assert len(Selection(loaded, np.arange(1100))) == 1100
     with pytest.raises(UserError, match="outside 0 to 1"):
-        Chosen(loaded, np.arange(1200))
+        Selection(loaded, np.arange(1200))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +178,7 @@ def test_a_bad_array_is_named(tmp_path: Path, array: NDArray[np.generic], words:
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "images.txt").write_text("")
+    (tmp_path / "images.txt").write_text("", "utf-8")
     (tmp_path / "broken.npz").write_bytes(b"PK nothing")
     np.savez(tmp_path / "two.npz", a=pixels(2), b=pixels(2))
     np.savez(tmp_path / "objects.npz", np.array([{"a": 1}]))

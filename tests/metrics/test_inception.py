@@ -16,14 +16,17 @@ from torch.utils.data import TensorDataset
 from torch_fidelity import feature_extractor_inceptionv3 as theirs
 
 from rtm.core.errors import UserError
-from rtm.data.weights import _state_dict
-from rtm.metrics import frechet_distance, inception_score, prdc
+from rtm.data.networks import state_dict
 from rtm.metrics.features import extract
+from rtm.metrics.fid import frechet_distance
 from rtm.metrics.inception import InceptionExtractor
+from rtm.metrics.inception_score import inception_score
+from rtm.metrics.prdc import prdc
 from rtm.metrics.vgg16 import VGG16Extractor
 
 REAL = Path(os.environ.get("RTM_WEIGHTS", "weights")) / "inception.safetensors"
-KNOWN_FEATURES, KNOWN_NORM = [0.2115362, 0.0, 0.0, 0.1133170, 0.0114864], 15.5682278
+KNOWN_FEATURES = [0.2115362, 0.0, 0.0, 0.1133170, 0.0114864]
+KNOWN_NORM = 15.5682278
 
 
 def randomised(network: nn.Module) -> None:
@@ -51,7 +54,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, P
     randomised(network)
     state = network.state_dict() | (load_file(REAL) if REAL.exists() else {})
     torch.save(state, folder / "theirs.pth")
-    save_file(_state_dict(folder / "theirs.pth"), folder / "inception.safetensors")
+    save_file(state_dict(folder / "theirs.pth"), folder / "inception.safetensors")
     yield folder / "theirs.pth", folder / "inception.safetensors"
 
 
@@ -60,7 +63,12 @@ def test_inception_equals_torch_fidelity(networks: tuple[Path, Path]) -> None:
     """Folded batch norms, channels-last and our resize change nothing."""
     names = ["2048", "logits_unbiased", "logits"]
     network = theirs.FeatureExtractorInceptionV3("theirs", names, feature_extractor_weights_path=str(networks[0]))
-    images = torch.from_numpy(np.concatenate([pictures(2, 32, 0), pictures(1, 32, 1) // 3])).permute(0, 3, 1, 2)
+    images = torch.from_numpy(np.concatenate([pictures(2, 32, 0), pictures(1, 32, 1) // 3])).permute(
+        0,
+        3,
+        1,
+        2,
+    )
     with torch.inference_mode():
         features, unbiased, _ = network(images)
         ours = InceptionExtractor(networks[1])(images)
@@ -71,7 +79,8 @@ def test_inception_equals_torch_fidelity(networks: tuple[Path, Path]) -> None:
 
 @pytest.mark.slow(seconds=10)
 def test_metrics_equal_torch_fidelity_from_images_to_numbers(networks: tuple[Path, Path]) -> None:
-    fake, real = pictures(6, 32, 2), pictures(7, 32, 3)[:, ::-1].copy()
+    fake = pictures(6, 32, 2)
+    real = pictures(7, 32, 3)[:, ::-1].copy()
     inputs = [_Images(torch.from_numpy(x).permute(0, 3, 1, 2)) for x in (fake, real)]
     expected = torch_fidelity.calculate_metrics(
         input1=inputs[0],

@@ -6,7 +6,7 @@ import torch
 from torch_fidelity.metric_isc import isc_features_to_metric
 
 from rtm.core.errors import UserError
-from rtm.metrics import inception_score
+from rtm.metrics.inception_score import inception_score
 
 
 @pytest.mark.parametrize("splits", [1, 3, 10])

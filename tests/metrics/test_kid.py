@@ -8,7 +8,7 @@ from torch_fidelity.metric_kid import kernel_mmd, kid_features_to_metric
 
 from rtm.core import distances
 from rtm.core.errors import UserError
-from rtm.metrics import kernel_distance
+from rtm.metrics.kid import kernel_distance
 
 Array = NDArray[np.float32]
 
@@ -30,16 +30,19 @@ def transcribed(real: Array, fake: Array) -> float:
 def test_it_is_the_sum_over_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(distances.EDGE, "cpu", 16)
     for reals, fakes in ((37, 20), (5, 48)):
-        real, fake = features(reals, 0), features(fakes, 1, moved=0.1)
+        real = features(reals, 0)
+        fake = features(fakes, 1, moved=0.1)
         assert kernel_distance(real, fake)[0] == pytest.approx(transcribed(real, fake), abs=1e-6)
 
 
 def test_it_equals_torch_fidelity_on_its_subsets() -> None:
     """The two are equal on each subset that torch-fidelity draws, so their means are equal."""
-    real, fake = features(300, 0), features(260, 1, moved=0.05)
+    real = features(300, 0)
+    fake = features(260, 1, moved=0.05)
     options = {"kid_subsets": 7, "kid_subset_size": 100, "rng_seed": 2020, "verbose": False}
     expected = kid_features_to_metric(torch.from_numpy(real), torch.from_numpy(fake), **options)
-    random, found = np.random.RandomState(2020), []
+    random = np.random.RandomState(2020)
+    found = []
     for _ in range(7):
         subsets = [each[random.choice(len(each), 100, replace=False)] for each in (real, fake)]
         found.append(kernel_distance(*subsets)[0])

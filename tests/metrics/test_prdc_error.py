@@ -12,7 +12,8 @@ from rtm.metrics.prdc_error import prdc_intervals
 @pytest.mark.parametrize(("width", "count", "reals"), [(32, 77, 300), (8, 192, 192)])
 def test_intervals_of_precision_recall_density_and_coverage_are_right(width: int, count: int, reals: int) -> None:
     random = np.random.default_rng(2)
-    real, seen = images(random, reals, width), list[Found]()
+    real = images(random, reals, width)
+    seen = list[Found]()
     for _ in range(300):
         fake = images(random, count, width, 0.9)
         members = membership(real, fake, k=3)

@@ -5,12 +5,14 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
+from torch.testing import assert_close
 from torch_fidelity.interpolate_compat_tensorflow import interpolate_bilinear_2d_like_tensorflow1x
 from torchvision.transforms.functional import normalize, pil_to_tensor, to_tensor
 
 from rtm.metrics.resize import KERNELS, imagenet_normalised, resized, resized_by_pillow
 
-MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]  # ImageNet's, from torchvision's documentation
+MEAN = [0.485, 0.456, 0.406]
+STD = [0.229, 0.224, 0.225]  # ImageNet's, from torchvision's documentation
 
 
 @pytest.mark.parametrize("size", [(32, 32), (512, 300), (299, 299), (64, 48)])
@@ -31,13 +33,14 @@ def test_resizes_equal_those_they_are_named_after(size: tuple[int, int]) -> None
 @pytest.mark.parametrize("size", [(7, 16), (40, 5)])
 def test_a_flat_image_stays_flat_to_its_edges(kernel: str, size: tuple[int, int]) -> None:
     flat = torch.full((2, 3, *size), 200, dtype=torch.uint8)
-    torch.testing.assert_close(resized(flat, kernel, 12), torch.full((2, 3, 12, 12), 200.0))
+    assert_close(resized(flat, kernel, 12), torch.full((2, 3, 12, 12), 200.0))
 
 
 def test_pillow_rounds_to_8_bits_and_networks_see_what_torchvision_gives_them() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (2, 30, 20, 3), dtype=np.uint8)
     small = resized_by_pillow(torch.from_numpy(pixels).permute(0, 3, 1, 2), 8, Image.Resampling.BILINEAR)
     pictures = [Image.fromarray(each).resize((8, 8), Image.Resampling.BILINEAR) for each in pixels]
-    assert small.dtype == torch.uint8 and torch.equal(small, torch.stack([pil_to_tensor(each) for each in pictures]))
+    assert small.dtype == torch.uint8
+    assert torch.equal(small, torch.stack([pil_to_tensor(each) for each in pictures]))
     expected = torch.stack([normalize(to_tensor(each), MEAN, STD) for each in pictures])
-    torch.testing.assert_close(imagenet_normalised(small), expected)
+    assert_close(imagenet_normalised(small), expected)

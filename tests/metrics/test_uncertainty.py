@@ -19,10 +19,13 @@ CLASSES = 6
 
 
 def distances_of(real: NDArray[np.float32], sets: Iterator[NDArray[np.float32]]) -> list[Found]:
-    statistics, kernel, seen = Statistics.of(real), Kernel.of(real), list[Found]()
+    statistics = Statistics.of(real)
+    kernel = Kernel.of(real)
+    seen = list[Found]()
     for features in sets:
         fake = Statistics.of(features)
-        fid, error = frechet_distance(statistics, fake), frechet_error(statistics, fake)
+        fid = frechet_distance(statistics, fake)
+        error = frechet_error(statistics, fake)
         kid, kid_error = kernel_distance(kernel, features)
         score = inception_score(features[:, :CLASSES], 2)[0]
         score_error = inception_score_error(features[:, :CLASSES], 2)
@@ -66,7 +69,8 @@ def test_intervals_at_the_ends() -> None:
     """Shares of all or none of the images, equal sets, and sets that are too small to be cut into quarters."""
     for share, bounds in ((0.0, (0, 0.05)), (1.0, (0.95, 1))):
         for interval in (of_share(share, 100), exact_share(share, 100)):
-            assert bounds[0] <= interval[0] <= share <= interval[1] <= bounds[1] and interval[0] < interval[1]
+            assert bounds[0] <= interval[0] <= share <= interval[1] <= bounds[1]
+            assert interval[0] < interval[1]
     random = np.random.default_rng(5)
     real = images(random, 60, 6)
     members = membership(real, real, k=3)
@@ -74,9 +78,11 @@ def test_intervals_at_the_ends() -> None:
     assert all(
         low <= value <= high for value, (low, high) in zip(members.metrics().values(), same.values(), strict=True)
     )
-    assert same["coverage"][1] == 1 and same["coverage"][0] > 0.9
+    assert same["coverage"][1] == 1
+    assert same["coverage"][0] > 0.9
     far = prdc_intervals(real, real + 100, membership(real, real + 100, k=3), strict=True)
-    assert far["recall"][0] == far["coverage"][0] == 0 and far["recall"][1] < 0.1
+    assert far["recall"][0] == far["coverage"][0] == 0
+    assert far["recall"][1] < 0.1
     few = prdc_intervals(real, real[:15], membership(real, real[:15], k=3), strict=True)
     assert set(few) == {"precision", "density"}
 

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from torch.testing import assert_close
 
-from rtm.models.layers import Linear, full_precision, pixel_norm, relative_change, truncated_normal_
+from rtm.models.layers import Linear, no_autocast, pixel_norm, relative_change, truncated_normal_
 
 
 def test_equalised_learning_rate() -> None:
@@ -24,14 +25,14 @@ def test_equalised_learning_rate() -> None:
 
 
 def test_weights_in_effect_stay_where_a_layer_is_equalised_later() -> None:
-    torch.manual_seed(0)
     layer = Linear(9, 4, bias=0.5, lr_mul=0.1)
     x = torch.randn(5, 9)
-    before, stored = layer(x).detach(), layer.weight.detach().clone()
+    before = layer(x).detach()
+    stored = layer.weight.detach().clone()
     layer.equalise(anew=False)
-    torch.testing.assert_close(layer(x), before)
-    torch.testing.assert_close(layer.weight, 3 * stored)  # 3 = sqrt(fan_in)
-    torch.testing.assert_close(layer(torch.zeros(1, 9)), torch.full((1, 4), 0.5))
+    assert_close(layer(x), before)
+    assert_close(layer.weight, 3 * stored)  # 3 = sqrt(fan_in)
+    assert_close(layer(torch.zeros(1, 9)), torch.full((1, 4), 0.5))
 
 
 def test_a_cut_normal_has_the_asked_deviation_and_no_tails() -> None:
@@ -43,20 +44,26 @@ def test_a_cut_normal_has_the_asked_deviation_and_no_tails() -> None:
 def test_pixel_norm_gives_each_vector_a_mean_square_of_one() -> None:
     x = torch.tensor([[3.0, -4.0], [0.0, 0.02], [0.0, 0.0]])
     length = (25 / 2) ** 0.5
-    torch.testing.assert_close(pixel_norm(x)[0], x[0] / length)
-    torch.testing.assert_close(pixel_norm(x)[1:], torch.tensor([[0.0, 2**0.5], [0.0, 0.0]]), atol=1e-4, rtol=0)
+    assert_close(pixel_norm(x)[0], x[0] / length)
+    assert_close(
+        pixel_norm(x)[1:],
+        torch.tensor([[0.0, 2**0.5], [0.0, 0.0]]),
+        atol=1e-4,
+        rtol=0,
+    )
 
 
 def test_the_change_is_relative_to_what_came_out() -> None:
-    before, after = torch.tensor([[3.0, 0.0], [0.0, 1.0]]), torch.tensor([[3.0, 4.0], [0.0, 2.0]])
-    torch.testing.assert_close(relative_change(before, after, 1), torch.tensor([4 / 5, 1 / 2]))
+    before = torch.tensor([[3.0, 0.0], [0.0, 1.0]])
+    after = torch.tensor([[3.0, 4.0], [0.0, 2.0]])
+    assert_close(relative_change(before, after, 1), torch.tensor([4 / 5, 1 / 2]))
     assert relative_change(before, after, (0, 1)).item() == pytest.approx((17 / 29) ** 0.5)
 
 
-def test_a_block_of_full_precision_is_not_rounded_by_autocast() -> None:
+def test_a_block_of_no_autocast_is_not_rounded_by_autocast() -> None:
     x = torch.randn(3, 8)
     with torch.autocast("cpu", torch.bfloat16):
-        with full_precision(x), full_precision(x.to("meta")):
+        with no_autocast(x), no_autocast(x.to("meta")):
             inside = x @ x.T
         outside = x @ x.T
     assert (inside.dtype, outside.dtype) == (torch.float32, torch.bfloat16)

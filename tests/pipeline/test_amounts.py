@@ -2,7 +2,7 @@
 
 import pytest
 
-from rtm.pipeline.amounts import counted, space
+from rtm.pipeline.amounts import counted, duration, short, space
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,8 @@ def test_sizes_are_short(size: float, shown: str) -> None:
 
 def test_one_of_a_thing_is_no_plural() -> None:
     assert [counted(number, "result") for number in (0, 1, 1234)] == ["0 results", "1 result", "1,234 results"]
+
+
+def test_counts_and_times_are_short() -> None:
+    assert [short(count) for count in (7, 1500, 234_567, 1_171_875)] == ["7", "1.5k", "235k", "1.17M"]
+    assert [duration(seconds) for seconds in (7, 310, 12000, 1_050_000)] == ["7s", "5m10s", "3h20m", "12d3h"]

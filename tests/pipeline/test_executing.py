@@ -17,4 +17,5 @@ def test_the_sentence_of_the_job_is_said() -> None:
 def test_a_job_without_a_sentence_shows_the_end_of_its_log() -> None:
     text = "\n".join(f"line {number}" for number in range(100))
     shown = failure(text, LOG).splitlines()
-    assert shown[0] == f"Not all jobs succeeded; {LOG} ends with:" and shown[1:] == text.splitlines()[-25:]
+    assert shown[0] == f"Not all jobs succeeded; {LOG} ends with:"
+    assert shown[1:] == text.splitlines()[-25:]

@@ -1,38 +1,26 @@
-"""Tallies and rehearsals: sums, differences, conversion to JSON and back, and the rounds of a run."""
+"""Costs come back from JSON, and the rounds of a run are those of a real one."""
 
-import json
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support import smoke_workspace
 from support.checkpoints import GAN, IMLE
-from support.plans import rehearsal
+from support.plans import cost
 
 from rtm.methods.imle.method import ImleMethod
-from rtm.plan.tally import Rehearsal, Tally, chunk_count, round_count
-
-SMALL = Tally(Counter({("", 0.0, 8): 3}), Counter(a=1), Counter(b=2), copied=5, exchanged=7, peak=40)
-LARGE = Tally(Counter({("", 0.0, 8): 4, ("float32", 6.0, 2): 1}), Counter(a=1, c=1), Counter(b=3), 6, 9, 30)
+from rtm.plan.planner import FORMAT
+from rtm.plan.tally import chunk_count, round_count
 
 
-def test_a_difference_and_the_rest_are_the_whole() -> None:
-    more = LARGE - SMALL
-    assert (more.launches, more.flops, more.bytes) == (2, 6.0, 10)
-    assert (more.waits, more.doubles, more.copied, more.exchanged, more.peak) == (Counter(c=1), Counter(b=1), 1, 2, 30)
-    assert SMALL + more == more + SMALL == replace(LARGE, peak=40)  # the higher of the two
+def test_a_cost_comes_back_from_json_as_it_was() -> None:
+    assert FORMAT.validate_json(FORMAT.dump_json(cost()), strict=True) == cost()
 
 
-def test_a_rehearsal_comes_back_from_json_as_it_was() -> None:
-    written = replace(rehearsal(), parts={"step": LARGE, "begin": SMALL}, pool=11)
-    assert Rehearsal.from_json(json.loads(json.dumps(written.to_json()))) == written
-
-
-IMLE_CASES = [{"refresh": 1}, {"refresh": 2}, {"refresh": 2, "stagger": True}, {"refresh": 3, "pool": 9.0}]
-
-
-@pytest.mark.parametrize("imle", IMLE_CASES, ids=str)
+@pytest.mark.parametrize(
+    "imle",
+    [{"refresh": 1}, {"refresh": 2}, {"refresh": 2, "stagger": True}, {"refresh": 3, "pool": 9.0}],
+    ids=str,
+)
 def test_rounds_and_chunks_are_those_of_a_real_run(tmp_path: Path, imle: dict[str, object]) -> None:
     chosen = smoke_workspace.experiment(IMLE, {"chunk": 20, **imle}, epochs=5, batch=20)  # the data has 48 images
     method = ImleMethod(smoke_workspace.setting(tmp_path, chosen))
@@ -44,4 +32,5 @@ def test_rounds_and_chunks_are_those_of_a_real_run(tmp_path: Path, imle: dict[st
 
 
 def test_adversarial_training_has_no_rounds() -> None:
-    assert chunk_count(smoke_workspace.experiment(GAN), 1) == 0
+    chosen = smoke_workspace.experiment(GAN)
+    assert chunk_count(chosen, 1) == round_count(chosen) == 0

@@ -1,41 +1,39 @@
 """Results for the tests of tables and figures. A test may render anything from them but must not change them."""
 
+from collections import defaultdict
+
 import pytest
 from support import fake_results
 from support.reports import DEMO, PAPER
 
-from rtm.core.layout import Layout
+from rtm.config import Config
 from rtm.reports.tables import render_table
 
 
 @pytest.fixture(scope="session")
-def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Config:
     """The paper's numbers, as if they were measured here, and the paper's tables."""
-    root = tmp_path_factory.mktemp("reproduced")
-    layout = Layout(root, root)
-    sections: dict[str, dict[str, dict[str, float]]] = {}
-    for table in PAPER.tables.values():
+    config = PAPER.at(tmp_path_factory.mktemp("reproduced"))
+    sections: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for table in config.tables.values():
         for part in table.cells:
-            if part.experiment and part.paper:
-                values = PAPER.params.published[part.paper].values
-                section = sections.setdefault(part.experiment, {}).setdefault(str(part.section), {})
-                if part.metric in values:
-                    section[part.metric] = values[part.metric]
+            values = config.params.published[part.paper].values if part.paper else {}
+            if part.experiment and part.metric in values:
+                sections[part.experiment][str(part.section)][part.metric] = values[part.metric]
     for experiment, measured in sections.items():
-        fake_results.write_results(PAPER, layout, experiment, measured)
-    for name in PAPER.tables:
-        render_table(PAPER, layout, name)
-    return layout
+        fake_results.write_results(config, experiment, measured)
+    for name in config.tables:
+        render_table(config, name)
+    return config
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Config:
     """The demo's galleries, curves and metrics."""
-    root = tmp_path_factory.mktemp("demo")
-    layout = Layout(root, root)
-    for number, name in enumerate(DEMO.experiments):
+    config = DEMO.at(tmp_path_factory.mktemp("demo"))
+    for number, name in enumerate(config.experiments):
         sections = {"digits": {"fid": 100.0 - number, "precision": 0.8}, "latency": {"mapper_parameters": 33280.0}}
-        fake_results.write_gallery(DEMO, layout, name)
-        fake_results.write_curves(DEMO, layout, name)
-        fake_results.write_results(DEMO, layout, name, sections, spread=0.1)
-    return layout
+        fake_results.write_gallery(config, name)
+        fake_results.write_curves(config, name)
+        fake_results.write_results(config, name, sections, spread=0.1)
+    return config

@@ -5,28 +5,29 @@ from pathlib import Path
 
 from support.reports import PAPER, cell_of
 
-from rtm.core.layout import Layout
-from rtm.reports.cells import build
+from rtm.config import Config
 from rtm.reports.chain import Chains
+from rtm.reports.sheets import build
+from rtm.stages.table import Table
 
 
 def test_a_story_is_that_of_its_cell(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, tmp_path)
-    chains, sheet = Chains(PAPER, layout), build(PAPER, layout, "tab_cifar10")
-    cells = {(cell.row, cell.column): chains.origin(sheet, cell) for cell in sheet.cells}
-    assert cells["cifar10_stylegan2", "fid"].startswith("Published, not measured here: Karras et al. 2020")
-    assert cells["cifar10_stylegan2", "recall"].startswith("Not reported by its source: Karras et al. 2020")
-    made = f"`snakemake --profile slurm -- {layout.table('tab_cifar10')}`"
-    assert cells["cifar10_imle_rtm", "fid"] == f"Not measured yet; {made} measures it."
+    config = PAPER.at(tmp_path)
+    chains = Chains(config)
+    sheet = build(config, "tab_cifar10")
+    stories = {(cell.row, cell.column): chains.origin(sheet, cell) for cell in sheet.cells}
+    assert stories["cifar10_stylegan2", "fid"].startswith("Published, not measured here: Karras et al. 2020")
+    assert stories["cifar10_stylegan2", "recall"].startswith("Not reported by its source: Karras et al. 2020")
+    command = f"`snakemake --profile slurm -- {Table().path(config, 'tex', table='tab_cifar10')}`"
+    assert stories["cifar10_imle_rtm", "fid"] == f"Not measured yet; {command} measures it."
 
 
-def test_a_mean_of_published_numbers_says_so(reproduced: Layout) -> None:
-    sheet = build(PAPER, reproduced, "tab_fid")
-    cell = cell_of(PAPER, reproduced, "tab_fid", "average", "fastgan")
-    origin = Chains(PAPER, reproduced).origin(sheet, cell)
-    assert origin == "The mean of the published rows above, computed here."
-    assert [each.row for each in sheet.averaged(cell)] == [line.id for line in sheet.lines[:-1]]
-    with open(reproduced.table("tab_fid", ".csv")) as file:
+def test_a_mean_of_published_numbers_says_so(reproduced: Config) -> None:
+    sheet = build(reproduced, "tab_fid")
+    cell = cell_of(reproduced, "tab_fid", "average", "fastgan")
+    assert Chains(reproduced).origin(sheet, cell) == "The mean of the published rows above, computed here."
+    assert [other.row for other in sheet.averaged(cell)] == [line.id for line in sheet.lines[:-1]]
+    with open(Table().path(reproduced, "csv", table="tab_fid"), encoding="utf-8") as file:
         sources = {(row["row"], row["column"]): row["source"] for row in csv.DictReader(file)}
     assert sources["average", "fastgan"].startswith("mean of RS-IMLE project page")
     assert sources["average", "imle_rtm"].startswith("mean of obama_imle_rtm; grumpy_cat_imle_rtm")

@@ -1,29 +1,26 @@
 """A named command works: it uses the cluster if GPUs are needed, otherwise this machine."""
 
-from pathlib import Path
-
+import pytest
 from support.reports import DEMO, PAPER
 
-from rtm.core.layout import Layout
-from rtm.reports.commands import command, drawing
-
-TARGET = Path("reports/tab.tex")
-CLUSTER, HERE = "snakemake --profile slurm -- ", "snakemake --cores all -- "
-
-
-def test_one_experiment_with_gpus_takes_a_cluster() -> None:
-    assert command(PAPER, TARGET, ["cifar10_imle_rtm"]) == f"{CLUSTER}{TARGET}"
-    assert command(DEMO, TARGET, DEMO.experiments) == f"{HERE}{TARGET}"
+from rtm.config import Config
+from rtm.reports.commands import making, missing
+from rtm.stages.figure import Figure
+from rtm.stages.train import Train
 
 
-def test_images_of_others_have_no_training() -> None:
-    """The list of a table's missing experiments also contains them."""
-    assert command(PAPER, TARGET, ["images_of_others"]) == f"{HERE}{TARGET}"
-    assert command(PAPER, TARGET, ["images_of_others", "cifar10_imle_rtm"]) == f"{CLUSTER}{TARGET}"
+@pytest.mark.parametrize(
+    ("config", "name", "profile"),
+    [(PAPER, "cifar10_imle_rtm", "--profile slurm"), (DEMO, "digits_rtm", "--cores all")],
+)
+def test_an_experiment_with_gpus_takes_a_cluster(config: Config, name: str, profile: str) -> None:
+    job = Train().job(config, experiment=name, seed=0)
+    curve = job.outputs["curve"]
+    assert making(job) == f"snakemake {profile} -- {job.first}"
+    assert making(job, "curve", "-f") == f"snakemake {profile} -f -- {curve}"
+    assert missing(job, "curve") == f"{curve} does not exist; make it first with `{making(job, 'curve')}`."
 
 
-def test_a_figure_of_a_table_needs_what_the_table_needs() -> None:
-    layout, name = Layout(Path(), Path()), "fig_precision_recall_cifar10"
-    alone = PAPER.figures[name].model_copy(update={"experiments": ()})
-    assert drawing(PAPER, layout, name, alone) == f"{CLUSTER}{layout.figure(name)}"
-    assert drawing(PAPER, layout, name, alone.model_copy(update={"table": None})) == f"{HERE}{layout.figure(name)}"
+def test_a_figure_needs_what_its_table_needs() -> None:
+    job = Figure().job(PAPER, figure="fig_precision_recall_cifar10")
+    assert making(job) == f"snakemake --profile slurm -- {job.first}"

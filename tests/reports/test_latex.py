@@ -29,4 +29,5 @@ def test_a_break_of_a_line_is_kept_and_each_line_escaped() -> None:
 def test_macro_names_are_letters_and_tell_names_apart() -> None:
     assert latex.macro_name("tab_cifar10", "imle_rtm", "fid") == "TabCifarOneZeroImleRtmFid"
     names = [latex.macro_name("tab", f"H{steps}", metric) for steps in range(100) for metric in ("fid", "fid_std")]
-    assert len(set(names)) == len(names) and all(name.isalpha() and name.isascii() for name in names)
+    assert len(set(names)) == len(names)
+    assert all(name.isalpha() and name.isascii() for name in names)

@@ -1,5 +1,7 @@
 """Pictures are in the right places: the same number at the same place, complete, in the resolution for print."""
 
+from itertools import groupby
+
 import numpy as np
 import pytest
 from support.reports import figure
@@ -14,22 +16,23 @@ def gallery(offset: int, samples: int = 12) -> dict[str, mosaics.Images]:
     """Pictures of 8 px with one shade each: number i of the gallery has shade offset + i."""
 
     def shades(*shape: int) -> mosaics.Images:
-        level = offset + np.arange(np.prod(shape), dtype=np.uint8).reshape(*shape, 1, 1, 1)
-        return np.broadcast_to(level, (*shape, 8, 8, 3)).copy()
+        levels = offset + np.arange(np.prod(shape), dtype=np.uint8)
+        pictures = levels.reshape(*shape, 1, 1, 1)
+        return np.broadcast_to(pictures, (*shape, 8, 8, 3)).copy()
 
-    queries = np.full((4, 8, 8, 3), 250, np.uint8)
-    return {"samples": shades(samples), "slerp": shades(2, 5), "queries": queries, "neighbours": shades(4, 3)}
+    return {
+        "samples": shades(samples),
+        "slerp": shades(2, 5),
+        "queries": np.full((4, 8, 8, 3), 250, np.uint8),
+        "neighbours": shades(4, 3),
+    }
 
 
 def shades_of(image: mosaics.Images) -> list[list[int]]:
     """The shades of the tiles, read row by row; white gaps separate the tiles."""
-    tiles: list[list[int]] = []
-    for row in image[..., 0]:
-        levels = [int(level) for level in row if level != mosaics.WHITE]
-        distinct = list(dict.fromkeys(levels))
-        if distinct and (not tiles or tiles[-1] != distinct):
-            tiles.append(distinct)
-    return tiles
+    rows = [[int(level) for level in row if level != mosaics.WHITE] for row in image[..., 0]]
+    distinct = [list(dict.fromkeys(row)) for row in rows if row]
+    return [row for row, _ in groupby(distinct)]
 
 
 def test_equal_places_of_a_sheet_hold_the_same_number() -> None:
@@ -58,17 +61,16 @@ def test_strips_keep_their_ends() -> None:
     assert shades_of(strip.image) == [[0, 2, 4], [5, 7, 9]]
 
 
-def test_neighbours_stand_beside_their_query() -> None:
-    chosen = figure("neighbours", rows=2, columns=2)
+TWO = [[250, 0, 1], [250, 100, 101], [250, 3, 4], [250, 103, 104]]
+FOUR = [[250, 0, 1, 3, 4], [250, 100, 101, 103, 104], [250, 6, 7, 9, 10], [250, 106, 107, 109, 110]]
+
+
+@pytest.mark.parametrize(("queries", "expected"), [(2, TWO), (4, FOUR)])
+def test_neighbours_stand_beside_their_query(queries: int, expected: list[list[int]]) -> None:
+    """More than three queries stand in two columns."""
+    chosen = figure("neighbours", rows=queries, columns=2)
     (sheet,) = mosaics.neighbours(chosen, NAMES, [gallery(0), gallery(100)])
-    rows = [row for row in shades_of(sheet.image) if len(row) > 1]
-    assert rows == [[250, 0, 1], [250, 100, 101], [250, 3, 4], [250, 103, 104]]
-
-
-def test_more_than_three_queries_stand_in_two_columns() -> None:
-    (sheet,) = mosaics.neighbours(figure("neighbours", rows=4, columns=2), NAMES, [gallery(0), gallery(100)])
-    rows = [row for row in shades_of(sheet.image) if len(row) > 1]
-    assert rows == [[250, 0, 1, 3, 4], [250, 100, 101, 103, 104], [250, 6, 7, 9, 10], [250, 106, 107, 109, 110]]
+    assert [row for row in shades_of(sheet.image) if len(row) > 1] == expected
 
 
 def test_neighbours_of_different_queries_are_not_compared() -> None:

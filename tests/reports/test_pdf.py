@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.reports import DEMO, PAPER
 
+from rtm.config import Config
 from rtm.core.errors import UserError
-from rtm.core.layout import Layout
 from rtm.reports.figures import render_figure
 from rtm.reports.latex import escape
 from rtm.reports.pdf import compile_pdf, write_report
@@ -17,11 +17,11 @@ from rtm.reports.tables import render_table
 
 def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="make a table or a figure first"):
-        write_report(PAPER, Layout(tmp_path, tmp_path))
+        write_report(PAPER.at(tmp_path))
 
 
-def test_methods_of_columns_are_referred_to(reproduced: Layout) -> None:
-    text = write_report(PAPER, reproduced).read_text()
+def test_methods_of_columns_are_referred_to(reproduced: Config) -> None:
+    text = write_report(reproduced).read_text("utf-8")
     for key in ("liu2021fastgan", "aghabozorgi2023adaimle", "vashist2024rsimle", "ho2020ddpm"):
         assert text.count(rf"\bibitem{{{key}}}") == 1
 
@@ -33,22 +33,23 @@ def test_without_latex_it_says_what_to_install(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow(seconds=5)
-def test_everything_compiles(reproduced: Layout, demo: Layout, tmp_path: Path) -> None:
+def test_everything_compiles(reproduced: Config, demo: Config, tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
         if os.environ.get("REQUIRE_LATEX") == "1":
             pytest.fail("REQUIRE_LATEX=1, but pdflatex is not installed")
         pytest.skip("pdflatex is not installed")
     for table in DEMO.tables:
-        render_table(DEMO, demo, table)
-    render_figure(DEMO, demo, "fig_digits_sweep")
-    gaps = Layout(tmp_path, tmp_path)
+        render_table(demo, table)
+    render_figure(demo, "fig_digits_sweep")
+    gaps = PAPER.at(tmp_path)
     for table in PAPER.tables:
-        render_table(PAPER, gaps, table, available=True)
-    for config, layout in ((PAPER, reproduced), (DEMO, demo), (PAPER, gaps)):
-        pdf = compile_pdf(write_report(config, layout))
-        log = pdf.with_suffix(".log").read_text(errors="replace")
+        render_table(gaps, table, available=True)
+    for config in (reproduced, demo, gaps):
+        pdf = compile_pdf(write_report(config))
+        log = pdf.with_suffix(".log").read_text("utf-8", errors="replace")
         assert pdf.stat().st_size > 10_000
-        assert "undefined" not in log and "Overfull" not in log
+        assert "undefined" not in log
+        assert "Overfull" not in log
 
 
 PAGE = "\\documentclass{article}\n\\begin{document}\nshown: %s\n\\end{document}\n"
@@ -60,7 +61,7 @@ PAGE = "\\documentclass{article}\n\\begin{document}\nshown: %s\n\\end{document}\
 )
 def test_a_hostile_title_compiles_as_text(tmp_path: Path, text: str) -> None:
     document = tmp_path / "report.tex"
-    document.write_text(PAGE % escape(text))
+    document.write_text(PAGE % escape(text), "utf-8")
     assert compile_pdf(document).exists()
     assert not (tmp_path / "made.txt").exists()
 
@@ -69,14 +70,15 @@ def test_a_hostile_title_compiles_as_text(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("command", [r"\input{%s}", r"\immediate\openout3=%s \immediate\write3{x}\immediate\closeout3"])
 def test_tex_itself_stays_in_its_folder(tmp_path: Path, command: str) -> None:
     """With any text in a document, pdflatex reads and writes only in its folder and starts no program."""
-    secret, folder = tmp_path / "secret.tex", tmp_path / "reports"
+    secret = tmp_path / "secret.tex"
+    folder = tmp_path / "reports"
     folder.mkdir()
     if "input" in command:
-        secret.write_text("a secret")
-    (folder / "report.tex").write_text(PAGE % (command % os.path.relpath(secret, folder)))
+        secret.write_text("a secret", "utf-8")
+    (folder / "report.tex").write_text(PAGE % (command % os.path.relpath(secret, folder)), "utf-8")
     with pytest.raises(UserError, match="pdflatex cannot compile"):
         compile_pdf(folder / "report.tex")
     assert "input" in command or not secret.exists()
-    (folder / "report.tex").write_text(PAGE % r"\immediate\write18{touch made.txt}")
+    (folder / "report.tex").write_text(PAGE % r"\immediate\write18{touch made.txt}", "utf-8")
     compile_pdf(folder / "report.tex")
     assert not (folder / "made.txt").exists()

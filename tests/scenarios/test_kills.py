@@ -16,18 +16,17 @@ from support import ROOT, smoke_workspace
 from support.waiting import tail, wait_for, wait_for_end
 from support.workspace import copied, environment, run, with_short_classifier
 
-from rtm.cli.forkserver import running
 from rtm.config import load
 
 pytestmark = pytest.mark.slow(seconds=48)
 TARGET = "demo/checkpoints/digits_rtm/seed0.safetensors"
 SNAKEMAKE = ("snakemake", "--cores", "1", "--", TARGET)
-DVC = ("dvc", "repro", "demo_train@digits_rtm")
+DVC = ("dvc", "repro", "digits_rtm")
 
 
-def without_store(folder: Path) -> dict[str, str]:
-    """The environment without the store, so that every training really runs."""
-    return environment(folder) | {"RTM_STORE": "off", "OMP_NUM_THREADS": "1"}  # as Snakemake sets it for a rule
+def without_cache(folder: Path) -> dict[str, str]:
+    """The environment without earlier results, so that every training really runs."""
+    return environment(folder) | {"RTM_CACHE": "off", "OMP_NUM_THREADS": "1"}  # as Snakemake sets it for a rule
 
 
 @pytest.fixture(scope="module")
@@ -62,44 +61,41 @@ def shorten(params: Path) -> None:
 @contextmanager
 def changed(path: Path) -> Iterator[Any]:
     """The content of a file of parameters; the changed content is written back."""
-    content = yaml.safe_load(path.read_text())
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
     yield content
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def warm(folder: Path) -> Iterator[dict[str, str]]:
-    """For commands that are not killed: their jobs need no imports. Killed commands start normally, like a user's."""
-    with running(without_store(folder), folder) as given:
-        yield given
-
-
-@pytest.fixture(scope="module")
-def undisturbed(folder: Path, warm: dict[str, str]) -> bytes:
+def undisturbed(folder: Path) -> bytes:
     """The weights from one training without Snakemake and DVC. All its inputs are recorded in DVC."""
-    run(folder, "rtm", "lineage", "dvc", "all", given=warm)
-    run(folder, "dvc", "repro", "demo_shared", given=warm)
-    run(folder, "rtm", "train", "digits_rtm", "--scale", "demo", given=warm)
+    given = without_cache(folder)
+    run(folder, "rtm", "lineage", "dvc", "all", given=given)
+    run(folder, "dvc", "repro", "demo_images", given=given)
+    run(folder, "rtm", "train", "digits_rtm", "--scale", "demo", given=given)
     return (folder / TARGET).read_bytes()
 
 
 @contextmanager
 def started(folder: Path, given: dict[str, str], *command: str) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]]:
     """A training command that has already saved, the process that trains, and the log."""
-    state, log = next(folder.glob("demo/runs/digits_rtm/*")) / "state.pt", folder / f"{command[0]}.log"
+    state = next(folder.glob("demo/runs/digits_rtm/*")) / "state.pt"
+    log = folder / f"{command[0]}.log"
     before = saved_at(state)
     with open(log, "wb") as file:
         process = subprocess.Popen(command, cwd=folder, env=given, stdout=file, stderr=file)
 
     def progress() -> str:
-        return tail(log) + "".join(map(tail, sorted(folder.glob("demo/logs/train/**/*.log"))))
+        logs = sorted(folder.glob("demo/logs/train/**/*.log"))
+        return "".join(map(tail, [log, *logs]))
 
     def saved() -> bool:
-        assert process.poll() is None, log.read_text()
+        assert process.poll() is None, log.read_text("utf-8")
         return saved_at(state) > before
 
     wait_for(saved, progress)
-    yield process, int((state.parent / "lock").read_text().split(":")[1]), log
+    _, trainer = (state.parent / "lock").read_text("utf-8").split(":")
+    yield process, int(trainer), log
     wait_for_end(process, lambda: f"{progress()}{saved_at(state)}")
 
 
@@ -109,12 +105,12 @@ def saved_at(state: Path) -> int:
 
 def killed(folder: Path, victim: str, *command: str) -> str:
     """Kill a command and its training process, or only that process; the output of the command."""
-    with started(folder, without_store(folder), *command) as (process, trainer, log):
+    with started(folder, without_cache(folder), *command) as (process, trainer, log):
         os.kill(trainer if victim == "trainer" else process.pid, signal.SIGKILL)
         if victim != "trainer":
             process.wait()
             os.kill(trainer, signal.SIGKILL)  # it must still run
-    return log.read_text()
+    return log.read_text("utf-8")
 
 
 def forget(folder: Path) -> Path:
@@ -133,27 +129,28 @@ def refused(folder: Path, given: dict[str, str], *command: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_killed_through_both_tools_and_bit_equal(folder: Path, warm: dict[str, str], undisturbed: bytes) -> None:
+def test_killed_through_both_tools_and_bit_equal(folder: Path, undisturbed: bytes) -> None:
     training = forget(folder)
     killed(folder, "dvc", *DVC)
     killed(folder, "snakemake", *SNAKEMAKE)
-    assert "Snakemake did not finish demo/train/digits_rtm/seed0" in killed(folder, "trainer", *DVC)
+    assert "failed to reproduce" in killed(folder, "trainer", *DVC)
     assert not (folder / TARGET).exists()
-    run(folder, *SNAKEMAKE, given=warm)
+    run(folder, *SNAKEMAKE, given=without_cache(folder))
     assert (folder / TARGET).read_bytes() == undisturbed
-    steps = [json.loads(line)["step"] for line in (training / "log.jsonl").read_text().splitlines()]
+    lines = (training / "log.jsonl").read_text("utf-8").splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
     assert steps.count(1) == 1  # the training never began again
-    output = run(folder, *DVC, given=warm)
-    assert "rtm lineage run" in output and "rule train" not in output  # recorded, not trained
+    output = run(folder, *DVC, given=without_cache(folder))
+    assert "rule train" not in output  # recorded, not trained
     assert "Data and pipelines are up to date" in run(folder, "dvc", "status", DVC[-1])
 
 
-def test_two_at_once_are_refused_and_harm_nothing(folder: Path, warm: dict[str, str], undisturbed: bytes) -> None:
+def test_two_at_once_are_refused_and_harm_nothing(folder: Path, undisturbed: bytes) -> None:
     forget(folder)
-    with started(folder, warm, *DVC) as (process, trainer, log):
+    with started(folder, without_cache(folder), *DVC) as (process, trainer, log):
         os.kill(trainer, signal.SIGSTOP)
-        assert "busy" in refused(folder, warm, *DVC)
-        assert f":{trainer}; wait for it, or end it first" in refused(folder, warm, *SNAKEMAKE)
+        assert "busy" in refused(folder, without_cache(folder), *DVC)
+        assert f":{trainer}; wait for it, or end it first" in refused(folder, without_cache(folder), *SNAKEMAKE)
         os.kill(trainer, signal.SIGCONT)
-    assert process.returncode == 0, log.read_text()
+    assert process.returncode == 0, log.read_text("utf-8")
     assert (folder / TARGET).read_bytes() == undisturbed

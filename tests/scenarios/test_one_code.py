@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from support import ROOT, tool_server
+from support import ROOT, tool_server, workspace
 
 pytestmark = pytest.mark.slow(seconds=10)
 OTHERWISE = ('"higher": " ↑"', '"higher": " ^"')  # a code change that is visible in a table
@@ -20,13 +19,20 @@ STAGE = {"cmd": COMMAND, "deps": ["rtm"], "outs": [TABLE]}
 
 def run(folder: Path, *command: str) -> str:
     """Run a command of this environment, where `rtm` belongs to another checkout."""
-    known = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "RTM_CODE")}
-    path = f"{folder.parent / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    home = {"HOME": str(folder.parent), "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    names = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    done = subprocess.run(command, cwd=folder, env=known | home | names, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
-    return done.stdout
+    paths = [folder.parent / "bin", Path(sys.executable).parent, os.environ["PATH"]]
+    given = {
+        **os.environ,
+        "PATH": ":".join(map(str, paths)),
+        "HOME": str(folder.parent),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@example.org",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@example.org",
+    }
+    for name in ("PYTHONPATH", "RTM_CODE"):
+        given.pop(name, None)
+    return workspace.run(folder, *command, given=given)
 
 
 @pytest.fixture
@@ -41,8 +47,8 @@ def clone(tmp_path: Path) -> Path:
 @pytest.fixture
 def recorded(clone: Path) -> Iterator[Path]:
     """The second checkout, with a table as a stage of DVC."""
-    (clone / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"table": STAGE}}))
-    (clone / ".gitignore").write_text("/lineage/\n/.snakemake/\n/demo/reports/tab_digits.*\n")
+    (clone / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"table": STAGE}}), "utf-8")
+    (clone / ".gitignore").write_text("/lineage/\n/.snakemake/\n/demo/reports/tab_digits.*\n", "utf-8")
     (clone.parent / "bin").mkdir()
     tool_server.write_client(clone.parent / "bin/dvc")
     with tool_server.tools("dvc"):
@@ -55,15 +61,16 @@ def recorded(clone: Path) -> Iterator[Path]:
 
 def change(folder: Path, old: str, new: str) -> None:
     path = folder / "rtm/reports/tables.py"
-    text = path.read_text()
+    text = path.read_text("utf-8")
     assert text.count(old) == 1
-    path.write_text(text.replace(old, new))
+    path.write_text(text.replace(old, new), "utf-8")
 
 
 def arrow(folder: Path) -> str:
     """The sign in the table for metrics where higher is better."""
-    (found,) = {mark for mark in "↑^" if mark in (folder / TABLE).read_text()}
-    return found
+    table = (folder / TABLE).read_text("utf-8")
+    (mark,) = (mark for mark in "↑^" if mark in table)
+    return mark
 
 
 def test_a_second_clone_runs_its_own_code(clone: Path) -> None:
@@ -85,4 +92,4 @@ def test_a_queued_experiment_runs_the_code_that_was_queued(recorded: Path) -> No
     assert arrow(recorded) == "↑"
     run(recorded, "dvc", "exp", "apply", "-q", "otherwise")
     assert arrow(recorded) == "^"
-    assert OTHERWISE[1] in (recorded / "rtm/reports/tables.py").read_text()
+    assert OTHERWISE[1] in (recorded / "rtm/reports/tables.py").read_text("utf-8")

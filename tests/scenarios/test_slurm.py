@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -20,7 +21,6 @@ from support.trials import NUMBER, with_pictures
 from support.waiting import tail, wait_for, wait_for_end
 from support.workspace import cloned, copied, environment, run
 
-from rtm.cli.forkserver import running
 from rtm.config import load
 from rtm.trial import beginning
 from rtm.trial.images import survey
@@ -71,7 +71,8 @@ class Site:
     """A folder with the workflow, from which jobs are submitted."""
 
     def __init__(self, folder: Path, slurm: Cluster, forked: dict[str, str] | None = None) -> None:
-        self.folder, self.slurm = folder, slurm
+        self.folder = folder
+        self.slurm = slurm
         self.environment = client(environment(folder), slurm) | (forked or {})
 
     def submit(self, *targets: object, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
@@ -81,11 +82,11 @@ class Site:
 
     def output(self) -> str:
         """The output of every snakemake here."""
-        return (self.folder / "output.txt").read_text()
+        return (self.folder / "output.txt").read_text("utf-8")
 
     def progress(self) -> str:
         """The last lines of all logs and outputs, and the queue."""
-        logs = sorted((*self.folder.glob("smoke/logs/**/*.log"), *self.folder.glob("try/*/logs/**/*.log")))
+        logs = [path for scale in ("smoke", "try/*") for path in sorted(self.folder.glob(f"{scale}/logs/**/*.log"))]
         queue = self.slurm.ask("squeue", "--states=all", "-h", "-o", "%i %T %r")
         return "\n".join([*map(tail, logs), tail(self.folder / "output.txt"), queue])
 
@@ -97,7 +98,7 @@ class Site:
 
     def submitted(self) -> list[int]:
         """The numbers of the jobs, in order."""
-        return [int(rest.split()[0]) for rest in self.output().split("submitted with SLURM jobid ")[1:]]
+        return [int(number) for number in re.findall(r"submitted with SLURM jobid (\d+)", self.output())]
 
     def job(self, number: int) -> str:
         """The state of a job and the reason."""
@@ -107,19 +108,24 @@ class Site:
         self.slurm.ask("scontrol", "update", f"JobId={number}", *changes)
 
 
+def made_of(receipt: Path) -> Any:
+    """Where and how a result was made."""
+    return json.loads(receipt.read_text("utf-8"))["made"]
+
+
 class Training(Site):
     """Two processes that train. A file sets their pace, so a test can hold them or let them continue."""
 
     @classmethod
     def prepare(cls, folder: Path, slurm: Cluster) -> "Training":
         scales = copied(folder) / "params/scales.yaml"
-        content = yaml.safe_load(scales.read_text())
+        content = yaml.safe_load(scales.read_text("utf-8"))
         content["scales"]["smoke"]["overrides"]["recipes"]["fewshot_imle"] = {
             "training": {"epochs": STEPS // 6, "save_every": 10_000, "grid_every": 10_000},
             "imle": {"refresh": 4},
             "resources": {"processes": 2},
         }
-        scales.write_text(yaml.safe_dump(content, sort_keys=False))
+        scales.write_text(yaml.safe_dump(content, sort_keys=False), "utf-8")
         with chdir(folder):
             smoke_workspace.fetch(load("smoke"), "shells")
         return cls(folder, slurm)
@@ -127,16 +133,18 @@ class Training(Site):
     def slow(self) -> None:
         """A file sets the seconds before each step. The log and the check for a signal come at every second step."""
         loop = self.folder / "rtm/training/loop.py"
-        step, often = "numbers = self.method.step(self.done)", "LOG_EVERY = 20"
+        step = "numbers = self.method.step(self.done)"
+        often = "LOG_EVERY = 20"
         pause = f"time.sleep(float(Path('pace').read_text()) if self.done < {STEPS - 40} else 5)"  # it never ends early
-        text = loop.read_text()
-        assert step in text and often in text
+        text = loop.read_text("utf-8")
+        assert step in text
+        assert often in text
         slowed = text.replace(step, f"Path('pace').exists() and {pause}; {step}")
-        loop.write_text(slowed.replace(often, "LOG_EVERY = 2"))
+        loop.write_text(slowed.replace(often, "LOG_EVERY = 2"), "utf-8")
         self.pace(HELD)
 
     def pace(self, seconds: float) -> None:
-        (self.folder / "pace.new").write_text(str(seconds))
+        (self.folder / "pace.new").write_text(str(seconds), "utf-8")
         (self.folder / "pace.new").rename(self.folder / "pace")
 
     def full_speed(self) -> None:
@@ -144,7 +152,8 @@ class Training(Site):
 
     def steps(self) -> list[int]:
         logs = self.folder.glob(f"smoke/runs/{NAME}/*/log.jsonl")
-        return [json.loads(line)["step"] for log in logs for line in log.read_text().splitlines()]
+        lines = [line for log in logs for line in log.read_text("utf-8").splitlines()]
+        return [json.loads(line)["step"] for line in lines]
 
     def progress(self) -> str:
         return f"{super().progress()}\nsteps {self.steps()[-5:]}"
@@ -159,7 +168,8 @@ class Training(Site):
     def meets_its_walltime(self, number: int) -> None:
         """The signal comes; the training saves itself and waits in the queue under the same job number."""
         passed = self.slurm.ask("squeue", f"--job={number}", "-h", "-o", "%M")
-        self.update(number, f"TimeLimit={int(passed.split(':')[0]) + 2}")
+        minutes = int(passed.split(":")[0])
+        self.update(number, f"TimeLimit={minutes + 2}")
         self.until(lambda: self.job(number) == "PENDING BeginTime")
 
     def starts_again(self, number: int) -> None:
@@ -173,8 +183,8 @@ class Training(Site):
 
     def stopped_at(self) -> int:
         """The step of the last save, from the job's own log."""
-        log = (self.folder / f"smoke/logs/train/{NAME}/seed0.log").read_text()
-        return int(log.split("saved itself at step ")[1].split()[0])
+        log = (self.folder / f"smoke/logs/train/{NAME}/seed0.log").read_text("utf-8")
+        return int(re.findall(r"saved itself at step (\d+)", log)[0])
 
 
 @pytest.fixture(scope="module")
@@ -185,15 +195,14 @@ def readme(
     site = Site(cloned(tmp_path_factory.mktemp("clone")), slurm, forked)
     (site.folder / "bin").mkdir()
     dvc = site.folder / "bin/dvc"
-    dvc.write_text("#!/bin/sh\ntouch dvc_was_called\nexit 1\n")
+    dvc.write_text("#!/bin/sh\ntouch dvc_was_called\nexit 1\n", "utf-8")
     dvc.chmod(0o755)
     site.environment["PATH"] = f"{dvc.parent}:{site.environment['PATH']}"
     site.environment |= {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}  # no internet
-    with running(site.environment, site.folder) as site.environment:  # the jobs need no imports
-        process = site.submit("smoke/reports/tab_cifar10.tex")
-        yield site, process
-        process.kill()
-        process.wait()
+    process = site.submit("smoke/reports/tab_cifar10.tex")
+    yield site, process
+    process.kill()
+    process.wait()
 
 
 @pytest.mark.usefixtures("readme")
@@ -224,8 +233,9 @@ def test_a_training_survives(tmp_path: Path, slurm: Cluster) -> None:
     assert f"--dependency=afterany:{second}" in site.output()
     site.goes_on()
     assert site.job(third) == "PENDING Dependency"
-    assert f"{NAME}/0 " in (table := run(tmp_path, "rtm", "status", "--scale", "smoke", given=site.environment))
-    assert "running" in next(line for line in table.splitlines() if NAME in line)
+    table = run(tmp_path, "rtm", "status", "--scale", "smoke", given=site.environment)
+    (row,) = (line for line in table.splitlines() if f"{NAME}/0 " in line)
+    assert "running" in row
     with slurm.without_controller():
         site.until(lambda: slurm.unanswered() > 1)
         site.goes_on()
@@ -237,8 +247,9 @@ def test_a_training_survives(tmp_path: Path, slurm: Cluster) -> None:
     assert site.steps() == sorted(site.steps())  # steps never go back, so nothing was lost
     assert 0 < stops[0] < stops[1] < STEPS
     assert_undisturbed(site, tmp_path / "undisturbed")
-    made = json.loads((tmp_path / f"smoke/lineage/train/{NAME}/seed0.json").read_text())["made"]
-    assert made["slurm_jobs"] == [str(job), str(second)] and made["slices"] == 4
+    made = made_of(tmp_path / f"smoke/lineage/train/{NAME}/seed0.json")
+    assert made["slurm_jobs"] == [str(job), str(second)]
+    assert made["slices"] == 4
 
 
 def assert_undisturbed(site: Training, folder: Path) -> None:
@@ -246,18 +257,22 @@ def assert_undisturbed(site: Training, folder: Path) -> None:
     folder.mkdir()
     whole = Training.prepare(folder, site.slurm)
     run(folder, "rtm", "train", NAME, "--scale", "smoke", given=whole.environment)
-    one, other = load_file(folder / CHECKPOINT), load_file(site.folder / CHECKPOINT)
-    assert one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
+    one = load_file(folder / CHECKPOINT)
+    other = load_file(site.folder / CHECKPOINT)
+    assert one.keys() == other.keys()
+    assert all(one[name].equal(other[name]) for name in one)
 
 
 def test_an_impossible_request_is_refused(tmp_path: Path, slurm: Cluster, forked: dict[str, str]) -> None:
     site = Site(copied(tmp_path), slurm, forked)
     recipes = tmp_path / "params/recipes.yaml"
-    asked, impossible = "gpus: 4, cpus: 32, mem_gb: 128", "gpus: 16, cpus: 32, mem_gb: 128"
-    recipes.write_text(recipes.read_text().replace(asked, impossible))
+    asked = "gpus: 4, cpus: 32, mem_gb: 128"
+    impossible = "gpus: 16, cpus: 32, mem_gb: 128"
+    recipes.write_text(recipes.read_text("utf-8").replace(asked, impossible), "utf-8")
     assert site.end_of(site.submit("reports/tab_cifar10.tex")) == 1
     assert "asks for one node with 16 h100 GPUs, 32 cores and 128 GB, and no node has that" in site.output()
-    assert "the largest: 8 GPUs, 64 cores, 500 GB" in site.output() and "submitted" not in site.output()
+    assert "the largest: 8 GPUs, 64 cores, 500 GB" in site.output()
+    assert "submitted" not in site.output()
     assert not (tmp_path / "data").exists()  # the error comes before any fetch
 
 
@@ -277,7 +292,8 @@ def test_what_the_site_cannot_do_is_refused(
 ) -> None:
     site = Site(copied(tmp_path), slurm, forked)
     assert site.end_of(site.submit("reports/tab_cifar10.tex", options=options)) == 1
-    assert message in site.output() and "submitted" not in site.output()
+    assert message in site.output()
+    assert "submitted" not in site.output()
     assert not (tmp_path / "data").exists()
 
 
@@ -286,7 +302,8 @@ def test_without_a_controller_nothing_is_fetched(tmp_path: Path, slurm: Cluster,
     site = Site(copied(tmp_path), slurm, forked)
     with slurm.without_controller():
         assert site.end_of(site.submit("reports/tab_cifar10.tex")) == 1
-    assert "SLURM does not answer (`sinfo` lists no partition)" in site.output() and "File " not in site.output()
+    assert "SLURM does not answer (`sinfo` lists no partition)" in site.output()
+    assert "File " not in site.output()
     assert not (tmp_path / "data").exists()
 
 
@@ -294,7 +311,7 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
     """With stand-in jobs: the GPUs of each rule, a controller that is frozen during the first submission, a node that
     ends a job for its memory, and a job that cannot be requeued."""
     finished = Repository.create(tmp_path / "finished")
-    finished.run("rtm", "everything")
+    finished.run("rtm everything")
     finished.commit("everything")
     clone = finished.clone(tmp_path / "clone")
     for folder in ("data", "weights", "features", "checkpoints"):
@@ -309,7 +326,6 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
     assert clone.ran() == [
         "evaluate/cifar10_imle_rtm/paper/seed0",
         "latency/cifar10_imle_rtm",
-        "sample/cifar10_imle_rtm/seed0",
         "summary/cifar10_imle_rtm",
         "table/tab_cifar10",
         *["train/cifar10_imle_rtm/seed0"] * 3,  # once out of memory, once stopped
@@ -317,12 +333,13 @@ def test_a_clone_submits_and_a_stopped_training_goes_on(tmp_path: Path, slurm: C
     assert output.count("SLURM's controller does not answer; the submission is repeated.") == 1
     assert output.count("It ran out of its 1000 MB; the next attempt asks for twice that, or for all of a node.") == 1
     rows = slurm.ask("squeue", "--states=all", "--noheader", "--format=%i %j %m").splitlines()
-    names = [row.split()[1:] for row in sorted(rows, key=lambda row: int(row.split()[0]))][-4:]
+    numbered = {int(number): facts for number, *facts in map(str.split, rows)}
+    names = [numbered[number] for number in sorted(numbered)][-4:]
     assert names[:3] == [["train.cifar10_imle_rtm.0", memory] for memory in ("1000M", "2000M", "2000M")]
     assert output.count("submitted with SLURM jobid") == 4  # no job was submitted twice to the frozen controller
     stages = ["train/cifar10_imle_rtm/seed0", "evaluate/cifar10_imle_rtm/paper/seed0", "latency/cifar10_imle_rtm"]
     stages += ["summary/cifar10_imle_rtm", "table/tab_cifar10"]
-    receipts = {stage: json.loads((clone.folder / f"lineage/{stage}.json").read_text())["made"] for stage in stages}
+    receipts = {stage: made_of(clone.folder / f"lineage/{stage}.json") for stage in stages}
     assert [stage for stage, made in receipts.items() if "slurm_job" in made] == stages[:3]
     assert len({receipts[stage]["slurm_job"] for stage in stages[1:3]}) == 1  # measured in one job
     assert receipts[stages[0]]["gpus"] == "0,1,2,3"  # four H100s and their cores, from params/recipes.yaml
@@ -335,21 +352,23 @@ def test_few_jobs_are_submitted(tmp_path: Path, forked: dict[str, str]) -> None:
     given = environment(copied(tmp_path)) | forked
     plan = run(tmp_path, given["RTM_TEST_SNAKEMAKE"], "--profile", "slurm", "-n", "smoke", given=given)
     groups = Counter(re.findall(r"Group job ([a-z]+)", plan))
-    trainings, parts = (len(re.findall(rule, plan, re.M)) for rule in ("^rule train:", "^    rule "))
-    assert (trainings, groups, parts) == (40, {"measure": 40, "reference": 6}, 179)
+    trainings = len(re.findall("^rule train:", plan, re.M))
+    parts = len(re.findall("^    rule ", plan, re.M))
+    assert (trainings, groups, parts) == (40, {"measure": 40, "reference": 6}, 139)
 
 
 def test_a_trial_as_jobs(tmp_path: Path, slurm: Cluster, forked: dict[str, str]) -> None:
     """The pictures are prepared here, and both trainings are submitted. After that, `rtm` knows that they are done."""
     site = Site(with_pictures(copied(tmp_path)), slurm, forked)
     with chdir(tmp_path):
-        source, choice = Path("pictures"), Choice("small", NUMBER, 32, Machine(2, 0), epochs=2)
+        source = Path("pictures")
+        choice = Choice("small", NUMBER, 32, Machine(2, 0), epochs=2)
         choice, _, sha256 = beginning.prepared(source, survey(source), choice)
-        beginning.write(choice, sha256, source, hours=0.1)
+        beginning.write(choice, sha256, source, 0.1, {"minutes": None, "epochs": 2, "resolution": 32})
     trained = [f"try/small/checkpoints/small_{mapper}/seed0.safetensors" for mapper in ("mlp", "rtm")]
     assert site.end_of(site.submit(*trained)) == 0, site.output()[-5000:]
     for mapper in ("mlp", "rtm"):
-        made = json.loads((tmp_path / f"try/small/lineage/train/small_{mapper}/seed0.json").read_text())["made"]
+        made = made_of(tmp_path / f"try/small/lineage/train/small_{mapper}/seed0.json")
         assert made["slurm_job"] in map(str, site.submitted())
     words = ("rtm", "try", "pictures", "--name", "small", "--pictures")
     before = {path: (tmp_path / path).stat().st_mtime_ns for path in trained}
@@ -360,10 +379,11 @@ def test_a_trial_as_jobs(tmp_path: Path, slurm: Cluster, forked: dict[str, str])
 def test_the_command_of_the_readme(readme: tuple[Site, subprocess.Popen[bytes]]) -> None:
     site, process = readme
     assert site.end_of(process) == 0, site.output()[-5000:]
-    assert r"\toprule" in (site.folder / "smoke/reports/tab_cifar10.tex").read_text()
+    assert r"\toprule" in (site.folder / "smoke/reports/tab_cifar10.tex").read_text("utf-8")
     receipts = (site.folder / "smoke/lineage").glob("*/*_imle_*/**/*.json")
-    made = {path.parts[-3]: json.loads(path.read_text())["made"] for path in receipts}
-    assert all("slurm_job" in each for each in made.values()) and made
+    made = {path.parts[-3]: made_of(path) for path in receipts}
+    assert all("slurm_job" in each for each in made.values())
+    assert made
     assert not (site.folder / "dvc_was_called").exists()
 
 
@@ -371,7 +391,8 @@ def test_the_doctor_is_a_job(tmp_path: Path, slurm: Cluster, forked: dict[str, s
     """The node's GPUs are made up, so the CPU replaces them. snakemake prints the job's answer."""
     site = Site(copied(tmp_path), slurm, forked)
     assert site.end_of(site.submit("doctor")) == 0
-    answer = {line.split()[1]: line for line in site.output().splitlines() if line.startswith(("yes ", "no  "))}
+    lines = [line for line in site.output().splitlines() if line.startswith(("yes ", "no  "))]
+    answer = {line.split()[1]: line for line in lines}
     assert list(answer) == ["driver", "cpu", "toolkit", "compile", "gloo", "training"]
     assert all(answer[each].startswith("yes") for each in ("cpu", "compile", "gloo"))
     assert "weights/vgg16.safetensors is missing; get it with `rtm fetch vgg16`" in answer["training"]

@@ -11,23 +11,52 @@ from torch import nn
 
 from rtm.config import Experiment
 from rtm.models.registry import build_generator
-from rtm.training.assembly import metadata_of
+from rtm.training.assembly import Training
 
-IMLE, MLP, GAN = "shells_imle_rtm", "shells_imle_mlp", "cifar10_stylegan2_ada_rtm"
+IMLE = "shells_imle_rtm"
+MLP = "shells_imle_mlp"
+GAN = "cifar10_stylegan2_ada_rtm"
 
 
-def write(path: Path, experiment: Experiment | str, **changed: Any) -> nn.Module:
+def training_of(experiment: Experiment, seed: int = 0, fingerprint: str = "") -> Training:
+    """A training that reads and writes no files."""
+    nowhere = Path()
+    return Training(
+        experiment,
+        seed,
+        images=nowhere,
+        weights=None,
+        watch=None,
+        folder=nowhere,
+        checkpoint=nowhere,
+        curve=nowhere,
+        fingerprint=fingerprint,
+    )
+
+
+def metadata_of(experiment: Experiment, seed: int = 0, fingerprint: str = "", data: str = "") -> dict[str, Any]:
+    """The description that a training would write."""
+    return training_of(experiment, seed, fingerprint).description(data)
+
+
+def write(path: Path, experiment: Experiment | str, perturbed: bool = True, **changed: Any) -> nn.Module:
     """Write a checkpoint whose metadata have the changed values; return its network."""
     chosen = smoke_workspace.experiment(experiment) if isinstance(experiment, str) else experiment
     torch.manual_seed(0)
     network = build_generator(chosen.architecture).eval()
-    with torch.no_grad():
-        for parameter in network.parameters():  # a zero would hide whether it is used
-            parameter.add_(0.1 * torch.randn_like(parameter))
-        for name, buffer in network.named_buffers():
-            if name == "mapping.w_avg":
-                buffer.normal_()
+    if perturbed:
+        _perturb(network)
     described = {**metadata_of(chosen, 0, "fingerprint", "sha256"), **changed}
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(network.state_dict(), path, {"rtm": json.dumps(described, sort_keys=True)})
     return network
+
+
+@torch.no_grad()
+def _perturb(network: nn.Module) -> None:
+    """Move all weights a little, because a zero would hide whether it is used."""
+    for parameter in network.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter))
+    for name, buffer in network.named_buffers():
+        if name == "mapping.w_avg":
+            buffer.normal_()

@@ -22,13 +22,15 @@ class Answer:
 
 
 def rtm(*words: str, cwd: Path = ROOT) -> Answer:
-    """Run the command in a folder. tests/cli/test_forkserver.py tests the real command."""
-    out, err = StringIO(), StringIO()
-    changed = patch.dict(os.environ, environment(ROOT)), patch.object(sys, "argv", ["rtm", *words])
-    with chdir(cwd), changed[0], changed[1], redirect_stdout(out), redirect_stderr(err):
+    """Run the command in a folder."""
+    out = StringIO()
+    err = StringIO()
+    variables = patch.dict(os.environ, environment(ROOT))
+    command_line = patch.object(sys, "argv", ["rtm", *words])
+    with chdir(cwd), variables, command_line, redirect_stdout(out), redirect_stderr(err):
         try:
             cli.main()
         except SystemExit as end:
-            assert isinstance(end.code, int)
-            return Answer(end.code, out.getvalue(), err.getvalue())
+            assert isinstance(end.code, int | None)
+            return Answer(end.code or 0, out.getvalue(), err.getvalue())
     return Answer(0, out.getvalue(), err.getvalue())

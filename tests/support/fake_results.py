@@ -5,81 +5,121 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from rtm.config import Config
+from rtm.config import Config, Experiment
+from rtm.config.catalogue import METRICS
 from rtm.config.experiments import Recursive
-from rtm.config.reports import SHARES
 from rtm.core.files import write_json, write_text
-from rtm.core.layout import Layout
-from rtm.lineage.job import Job
-from rtm.lineage.store import kept
-from rtm.reports.summary import write_summary
+from rtm.lineage import cache
+from rtm.lineage.recording import recorded
+from rtm.reports.summary import section_name, write_summary
+from rtm.stages.base import Job
+from rtm.stages.evaluate import Evaluate
+from rtm.stages.gallery import Gallery
+from rtm.stages.latency import Latency
+from rtm.stages.train import Train
 
 Sections = Mapping[str, Mapping[str, float]]
+METRIC_NAMES = [name for name, row in METRICS.items() if row.section == "protocol"]
+RECURSIVE = METRIC_NAMES[METRIC_NAMES.index("steps") :]  # the last rows are of recursive mappers
+PLAIN = {name: 0.5 for name in METRIC_NAMES if name not in RECURSIVE}
+PLAIN |= {"kid": 0.005, "kid_se": 0.0001}
+WITH_INTERVALS = [name for name in PLAIN if name not in ("fid_floor", "kid_se", "is_std")]
 
 
-def write_results(config: Config, layout: Layout, name: str, sections: Sections, spread: float = 0.0) -> None:
+def write_results(config: Config, name: str, sections: Sections, spread: float = 0.0) -> None:
     """Write results. `sections` are as in a summary; all other metrics are 0.5. `spread` makes the seeds differ."""
     experiment = config.experiment(name)
-    offsets = np.linspace(-spread, spread, len(experiment.seeds)) if len(experiment.seeds) > 1 else [0.0]
-    default = dict.fromkeys(("fid", "fid_floor", "is", "is_std", *SHARES, "density"), 0.5)
-    default |= {"kid": 0.005, "kid_se": 0.0001}
-    recursive = isinstance(experiment.mapper, Recursive)
-    if recursive:
-        moved = ("z_change", "z_tail", "w_change", "flips", "feature_change")
-        default |= dict.fromkeys(("steps", *moved, "rounding", "rounding_tail", "hardness"), 0.5)
-    curve = {share: [0.5 / step for step in range(1, 16)] for share in ("p10", "median", "p90", "p99")}
-    refinement = {"refinement": {"z": curve, "w": curve}} if recursive else {}
+    last = max(1, len(experiment.seeds) - 1)
     for protocol in experiment.recipe.evaluation.protocols:
-        for seed, offset in zip(experiment.seeds, offsets, strict=True):
-            metrics, intervals = {}, {}
-            for variant in experiment.variants:
-                section = protocol if variant == "native" else f"{protocol}_{variant}"
-                given = default | dict(sections.get(section, {}))
-                metrics[variant] = {metric: value * (1 + float(offset)) for metric, value in given.items()}
-                seen = {metric: metrics[variant][metric] for metric in ("fid", "kid", "is", *SHARES, "density")}
-                intervals[variant] = {metric: (0.9 * value, 1.1 * value) for metric, value in seen.items()}
-            file: dict[str, object] = {"experiment": name, "protocol": protocol, "seed": seed, "samples": 10}
-            file |= {"floor": (5, 6), "metrics": metrics, "intervals": intervals}
-            file |= refinement | {"provenance": {"checkpoint": f"{name}-{seed}"}}
-            write_json(layout.metrics(name, protocol, seed), file)
-    swept = experiment.variants[1:]
-    sweep = {variant: sections.get(f"latency_{variant}", {}).get("time_ms", 1.0) for variant in swept}
-    latency = {"time_ms": 1.0, "mapper_parameters": 1000.0} | dict(sections.get("latency", {}))
-    write_json(layout.latency(name), {"experiment": name, "batch": 1, "device": "cpu", "sweep": sweep, **latency})
-    write_summary(config, layout, name)
+        for place, seed in enumerate(experiment.seeds):
+            job = Evaluate().job(config, experiment=name, protocol=protocol, seed=seed)
+            factor = 1 + spread * (2 * place / last - 1) if len(experiment.seeds) > 1 else 1.0
+            write_json(job.first, _metrics(job, seed, sections, factor))
+    write_json(Latency().path(config, "cost", experiment=name), _cost(experiment, sections))
+    write_summary(config, name)
 
 
-def write_gallery(config: Config, layout: Layout, name: str, samples: int = 80) -> None:
+def _metrics(job: Job, seed: int, sections: Sections, factor: float) -> dict[str, object]:
+    """The file of a seed; all its numbers are multiplied by the factor."""
+    experiment = job.experiment
+    protocol = job.names["protocol"]
+    recursive = isinstance(experiment.mapper, Recursive)
+    default = PLAIN | dict.fromkeys(RECURSIVE, 0.5) if recursive else PLAIN
+    metrics = {}
+    intervals = {}
+    for variant in experiment.variants:
+        values = default | dict(sections.get(section_name(protocol, variant), {}))
+        metrics[variant] = {metric: value * factor for metric, value in values.items()}
+        intervals[variant] = {metric: _around(metrics[variant][metric]) for metric in WITH_INTERVALS}
+    changes = [0.5 / step for step in range(1, 16)]
+    curve = dict.fromkeys(("p10", "median", "p90", "p99"), changes)
+    return {
+        "experiment": experiment.name,
+        "protocol": protocol,
+        "seed": seed,
+        "samples": 10,
+        "floor": (5, 6),
+        "metrics": metrics,
+        "intervals": intervals,
+        "provenance": {"checkpoint": f"{experiment.name}-{seed}"},
+        **({"refinement": {"z": curve, "w": curve}} if recursive else {}),
+    }
+
+
+def _around(value: float) -> tuple[float, float]:
+    return 0.9 * value, 1.1 * value
+
+
+def _cost(experiment: Experiment, sections: Sections) -> dict[str, object]:
+    sweep = {}
+    for variant in experiment.variants[1:]:
+        sweep[variant] = sections.get(f"latency_{variant}", {}).get("time_ms", 1.0)
+    return {
+        "experiment": experiment.name,
+        "batch": 1,
+        "device": "cpu",
+        "sweep": sweep,
+        "time_ms": 1.0,
+        "mapper_parameters": 1000.0,
+        **sections.get("latency", {}),
+    }
+
+
+def write_gallery(config: Config, name: str, samples: int = 80) -> None:
     """Write pictures that show their place: the brightness is the index, the colour the experiment."""
     experiment = config.experiment(name)
-    resolution = experiment.dataset.resolution
-    ramp = np.linspace(0, 1, resolution)
-    shade = ramp[:, None, None] * ramp[None, :, None] * np.array([1.0, 0.6, 0.3])
+    ramp = np.linspace(0, 1, experiment.dataset.resolution)
+    shade = np.multiply.outer(ramp[:, None] * ramp, [1.0, 0.6, 0.3])
+    light = 0.3 if "rtm" in name else 0.0
 
     def pictures(*shape: int) -> NDArray[np.uint8]:
-        level = np.linspace(0.2, 1, int(np.prod(shape))).reshape(*shape, 1, 1, 1)
-        picture: NDArray[np.uint8] = np.round(255 * (0.7 * level * shade + 0.3 * ("rtm" in name))).astype(np.uint8)
-        return picture
+        levels = np.linspace(0.2, 1, int(np.prod(shape))).reshape(shape)
+        return _bytes(0.7 * np.multiply.outer(levels, shade) + light)
 
-    path = layout.gallery(name, experiment.seeds[0])
+    path = Gallery().path(config, "images", experiment=name, seed=experiment.seeds[0])
     path.parent.mkdir(parents=True, exist_ok=True)
-    queries = np.round(255 * np.broadcast_to(shade, (16, *shade.shape))).astype(np.uint8)
+    queries = _bytes(np.stack([shade] * 16))
     np.savez(path, samples=pictures(samples), slerp=pictures(6, 15), queries=queries, neighbours=pictures(16, 8))
 
 
-def write_curves(config: Config, layout: Layout, name: str, rows: int = 100) -> None:
+def _bytes(shares: NDArray[np.float64]) -> NDArray[np.uint8]:
+    return np.round(255 * shares).astype(np.uint8)
+
+
+def write_curves(config: Config, name: str, rows: int = 100) -> None:
     for seed in config.experiment(name).seeds:
-        step = np.arange(1, rows + 1)
-        rejected = [f"{0.5 / (1 + number):.4f}" if number % 10 == 0 else "" for number in step]
-        fids = [f"{100 / number:.4f},0.7,0.6" if number % 25 == 0 else ",," for number in step]
-        losses = [f"{s},{s * 0.3},{2 / s**0.5 + 0.01 * seed},0.002,{s // 10}" for s in step]
-        lines = [",".join(row) for row in zip(losses, rejected, fids, strict=True)]
-        header = "step,seconds,loss,lr,rounds,rejected,fid,precision,recall"
-        write_text(layout.curve(name, seed), "\n".join([header, *lines]) + "\n")
+        lines = ["step,seconds,loss,lr,rounds,rejected,fid,precision,recall"]
+        for step in range(1, rows + 1):
+            loss = 2 / step**0.5 + 0.01 * seed
+            rejected = f"{0.5 / (1 + step):.4f}" if step % 10 == 0 else ""
+            metrics = f"{100 / step:.4f},0.7,0.6" if step % 25 == 0 else ",,"
+            lines.append(f"{step},{step * 0.3},{loss},0.002,{step // 10},{rejected},{metrics}")
+        write_text(Train().path(config, "curve", experiment=name, seed=seed), "\n".join(lines) + "\n")
 
 
 def write_outputs(job: Job) -> None:
     """The files of a job, signed for and kept."""
-    with kept(job):
-        for path in job.outputs:
+    with recorded(job):
+        for path in job.outputs.values():
             write_text(path, f"{job.id} {path.suffix}")
+    cache.keep(job)

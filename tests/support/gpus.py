@@ -1,9 +1,9 @@
-"""A pretended machine with GPUs."""
+"""A machine with GPUs that are not there."""
 
 import pytest
 import torch
 
-from rtm.pipeline import devices
+from rtm.training import devices
 
 
 def machine(

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from rtm.config.experiments import Source
+from rtm.data.networks import NETWORKS, Network, state_dict
 from rtm.data.parts import PARTS
-from rtm.data.weights import NETWORKS, Network, Source
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, *offered: Source) -> None:
-    monkeypatch.setitem(NETWORKS, "inception", Network("a test", offered))
+def offer(monkeypatch: pytest.MonkeyPatch, *sources: Source) -> None:
+    monkeypatch.setitem(NETWORKS, "inception", Network("a test", dict.fromkeys(sources, state_dict)))
     monkeypatch.setitem(PARTS, "inception", ("head.weight", "a head"))
 
 

@@ -23,7 +23,8 @@ def run(notebook: dict[str, Any]) -> dict[str, Any]:
             number += 1
             with redirect_stdout(io.StringIO()) as printed:
                 exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
-            cell["execution_count"], cell["outputs"] = number, _shown(printed.getvalue())
+            cell["execution_count"] = number
+            cell["outputs"] = _shown(printed.getvalue())
     return names
 
 
@@ -42,6 +43,6 @@ def _shown(text: str) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])
-    notebook = json.loads(path.read_text())
+    notebook = json.loads(path.read_text("utf-8"))
     run(notebook)
-    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")

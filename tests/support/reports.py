@@ -6,16 +6,16 @@ from support import PARAMS
 
 from rtm.config import Config, load
 from rtm.config.reports import Figure
-from rtm.core.layout import Layout
-from rtm.reports.cells import Cell, build
+from rtm.reports.cells import Cell
+from rtm.reports.sheets import build
 
 PAPER, DEMO, SMOKE = (load(scale, PARAMS) for scale in ("paper", "demo", "smoke"))
 
 
-def cell_of(config: Config, layout: Layout, table: str, row: str, column: str) -> Cell:
-    return next(c for c in build(config, layout, table).cells if (c.row, c.column) == (row, column))
+def cell_of(config: Config, table: str, row: str, column: str) -> Cell:
+    return next(cell for cell in build(config, table).cells if (cell.row, cell.column) == (row, column))
 
 
 def figure(kind: str, **values: Any) -> Figure:
-    given = {"kind": kind, "title": "x", "caption": "x", "experiments": ("digits_mlp8", "digits_rtm")} | values
-    return Figure.model_validate(given)
+    fields = {"kind": kind, "title": "x", "caption": "x", "experiments": ("digits_mlp8", "digits_rtm")}
+    return Figure.model_validate(fields | values)

@@ -17,7 +17,8 @@ class Server:
     """Serve `content` at every path, with one habit for each request; the last habit is repeated."""
 
     def __init__(self, content: bytes, *habits: str) -> None:
-        self.content, self.habits = content, list(habits)
+        self.content = content
+        self.habits = list(habits)
         self.asked: list[str | None] = []  # the requested ranges
         self.raw = b""  # the whole answer of habit "raw"
         self.stalled = threading.Event()  # ends a stall
@@ -52,7 +53,9 @@ def serving(content: bytes, *habits: str) -> Iterator[Server]:
 
 class _Answer:
     def __init__(self, handler: BaseHTTPRequestHandler, server: Server, habit: str) -> None:
-        self.handler, self.server, self.habit = handler, server, habit
+        self.handler = handler
+        self.server = server
+        self.habit = habit
         self.begin = int((handler.headers["Range"] or "bytes=0-")[6:-1])
 
     def give(self) -> None:
@@ -64,7 +67,7 @@ class _Answer:
             self.head(302, 0, Location=self.habit[3:])
         elif self.habit == "raw":
             self.handler.wfile.write(self.server.raw)
-        elif self.habit in ("endless", "trickles", "slow header"):
+        elif self.habit == "endless":
             self.on_and_on()
         elif self.habit in ("login", "disguised login"):
             self.head(200, len(PAGE), "text/html" if self.habit == "login" else "application/zip")
@@ -73,7 +76,8 @@ class _Answer:
             self.file()
 
     def file(self) -> None:
-        content, habit = self.server.content, self.habit
+        content = self.server.content
+        habit = self.habit
         if habit == "drops and changes":
             content = content.translate(bytes(byte ^ len(self.server.asked) & 255 for byte in range(256)))
         if self.begin >= len(content):
@@ -93,14 +97,11 @@ class _Answer:
             self.server.stalled.wait(30)
 
     def on_and_on(self) -> None:
-        """Send something that never ends: a file, a file with one byte at a time, or a header."""
-        if self.habit != "slow header":
-            self.head(200, -1)
-        parts = {"endless": self.server.content, "trickles": b"x", "slow header": b"HTTP/1.1 200 OK\r\nX: x"}
+        """Send a file that never ends."""
+        self.head(200, -1)
         with suppress(OSError):
-            while not self.server.stalled.wait(0 if self.habit == "endless" else 0.01):
-                self.handler.wfile.write(parts[self.habit])
-                parts["slow header"] = b"x"
+            while not self.server.stalled.is_set():
+                self.handler.wfile.write(self.server.content)
 
     def head(self, status: int, length: int, kind: str = "application/octet-stream", **extra: str) -> None:
         self.handler.send_response(status)

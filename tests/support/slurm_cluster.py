@@ -126,7 +126,7 @@ class Cluster:
 
     def freeze(self, seconds: int) -> None:
         """Let the controller stop for some time at the next submission, which times out after ten seconds."""
-        (self.folder / "freeze").write_text(f"{self.daemons['slurmctld'].pid} {seconds}\n")
+        (self.folder / "freeze").write_text(f"{self.daemons['slurmctld'].pid} {seconds}\n", "utf-8")
 
     def ask(self, *command: str) -> str:
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=60)
@@ -173,9 +173,9 @@ def _configured(folder: Path) -> dict[str, str]:
     (folder / "munge.key").touch(mode=0o600)
     (folder / "munge.key").write_bytes(os.urandom(128))
     gpus = f"AutoDetect=off\nNodeName=node Name=gpu Type=h100 File={folder}/gpu[0-{GPUS - 1}]\n"
-    (folder / "gres.conf").write_text(gpus)
+    (folder / "gres.conf").write_text(gpus, "utf-8")
     values = {"folder": folder, "host": host, "user": user, "controller": controller, "daemon": daemon, "gpus": GPUS}
-    (folder / "slurm.conf").write_text(SETTINGS.format(**values))
+    (folder / "slurm.conf").write_text(SETTINGS.format(**values), "utf-8")
     _write_program(folder / "bin/epilog", EPILOG)
     lines = dict.fromkeys(("srun", "scontrol"), 'exec {real} "$@"')
     lines["squeue"] = '{real} "$@" || {{ echo "$@" >> {folder}/unanswered; exit 1; }}'
@@ -187,7 +187,7 @@ def _configured(folder: Path) -> dict[str, str]:
 
 
 def _write_program(path: Path, text: str) -> None:
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     path.chmod(0o755)
 
 

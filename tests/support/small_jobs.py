@@ -4,87 +4,91 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
+from support import PARAMS
 
-from rtm.cli.lineage import check
+from rtm.config import load
 from rtm.core.files import digest, write_text
-from rtm.lineage import store
-from rtm.lineage.fingerprint import Code, present
-from rtm.lineage.job import Job, Keeper, Stage, Subject
-from rtm.lineage.receipts import Ledger, State
+from rtm.lineage import cache
+from rtm.lineage.code import present
+from rtm.lineage.freshness import Freshness, State
 from rtm.lineage.recording import recorded
-from rtm.lineage.store import Shelf, kept
-from rtm.pipeline.graph import LIGHT
+from rtm.stages.base import Job, Stage
 
-ENTRY = "rtm.first:main"
 CODE = {
     "first": "from rtm.second import used\nfrom rtm import third\n\n\ndef main():\n    return used() + third.all()\n",
-    "second": "LIMIT = 3\n\n\ndef used():\n    return LIMIT\n\n\ndef unused():\n    return 1\n",
+    "second": "LIMIT = 3\n\n\ndef used():\n    return LIMIT\n",
     "third": "def all():\n    return 2\n",
-    "errors": "def message():\n    return 1\n",
+    "cli": "def message():\n    return 1\n",
 }
 CURVE = "step,loss\n"
 
 
-def root(sources: Mapping[str, str], *entries: str) -> str:
-    """The hash of the code that the entries reach in a package `rtm` with these modules."""
-    return Code({"rtm": "", **{f"rtm.{name}": text for name, text in sources.items()}}).root(entries or ("rtm.a:f",))
+def job(
+    stage: str,
+    *inputs: Job,
+    experiment: str = "x",
+    keeper: str = "git",
+    reads: Mapping[str, str] | None = None,
+    shows: bool = False,
+    **values: Any,
+) -> Job:
+    """A job that makes out/STAGE.txt from values, other jobs and the package's code."""
+    body = {
+        "files": {"text": f"out/{stage}.txt"},
+        "reads": reads or {before.stage.name: next(iter(before.outputs)) for before in inputs},
+        "needs": lambda self, job: inputs,
+        "keeper": keeper,
+        "shows": shows,
+    }
+    return Job(_stage(stage, values, body), load("paper", PARAMS), {"experiment": experiment})
 
 
-def forget() -> None:
-    present.cache_clear()
+def training(experiment: str = "x", scale: str = "paper", **values: Any) -> Job:
+    """A training: it makes weights and a curve, and DVC keeps them."""
+    files = {
+        "checkpoint": "checkpoints/{experiment}/seed{seed}.safetensors",
+        "curve": "results/{experiment}/seed{seed}.csv",
+    }
+    body = {"files": files, "keeper": "dvc", "apart": ("curve",)}
+    return Job(_stage("train", values, body), load(scale, PARAMS), {"experiment": experiment, "seed": "0"})
 
 
-def job(stage: str, *inputs: Job, temporary: bool = False, **params: Any) -> Job:
-    output = Path("samples") if temporary else Path(f"out/{stage}.txt")
-    keeper: Keeper = "nobody" if stage in ("reference", "sample") else "git"
-    made = (Subject(experiment="x"), params, (ENTRY,), inputs, (output,), LIGHT, keeper, temporary)
-    return Job("paper", "", Stage(stage), *made)
+def _stage(name: str, values: Mapping[str, Any], body: Mapping[str, Any]) -> Stage:
+    read = {"values": lambda self, job: values, "code": lambda self, job: ("rtm.first",)}
+    kind: type[Stage] = type(name.capitalize(), (Stage,), {"__module__": "rtm.first", **read, **body})
+    return kind()
 
 
 def make(made: Job, text: str = "text") -> None:
     with recorded(made):
-        path = made.outputs[0] / "native.npy" if made.temporary else made.outputs[0]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        write_text(made.first, text)
+        for path in list(made.outputs.values())[1:]:
+            write_text(path, CURVE)
+
+
+def train(made: Job, text: str = "weights") -> None:
+    """Make a training, and put it into DVC's cache."""
+    make(made, text)
+    cache.keep(made)
 
 
 def state(made: Job) -> State:
-    return Ledger().state(made)
+    return Freshness().state(made)
+
+
+def why(made: Job) -> list[str]:
+    return Freshness().why(made)
 
 
 def edit(package: Path, name: str, old: str, new: str) -> None:
+    """Edit a module of the package; later questions see the new code."""
     path = package / f"{name}.py"
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new))
-    forget()
-
-
-def training(name: str = "x", root: str = "", **params: Any) -> Job:
-    outputs = (Path(f"{root}checkpoints/{name}/seed0.safetensors"), Path(f"{root}results/{name}/training/seed0.csv"))
-    made = (Subject(experiment=name, seed=0), params, ("rtm.first:main",), (), outputs, LIGHT)
-    return Job("paper", root, Stage.TRAIN, *made, volatile=outputs[1:])
-
-
-def train(job: Job, text: str = "weights") -> None:
-    with kept(job):
-        write_text(job.outputs[0], text)
-        write_text(job.outputs[1], CURVE)
-
-
-def shelf() -> Shelf:
-    found = store.shelf_here()
-    assert found is not None
-    return found
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+    present.cache_clear()
 
 
 def digest_of(text: str) -> str:
     write_text(Path("text"), text)
     return digest(Path("text"), "md5")
-
-
-def check_alone(made: Job) -> None:
-    """Run `rtm lineage check` as if there were no other job."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rtm.cli.lineage.every_job", lambda: {made.id: made})
-        check()

@@ -14,7 +14,8 @@ from rtm.lineage.recording import recorded
 from rtm.methods.base import Setting
 from rtm.methods.registry import build_method
 from rtm.models.digits import DigitClassifier
-from rtm.pipeline.graph import jobs
+from rtm.stages.dataset import Dataset
+from rtm.stages.network import Network
 from rtm.training.loop import Run
 
 
@@ -27,7 +28,8 @@ def experiment(name: str, imle: dict[str, object] | None = None, **training: obj
 
 
 def setting(folder: Path, chosen: Experiment, seed: int = 0) -> Setting:
-    images, weights = folder / "images.npy", folder / "classifier.safetensors"
+    images = folder / "images.npy"
+    weights = folder / "classifier.safetensors"
     if not images.exists():
         prepare("toy", chosen.dataset, images)
         _save_classifier(weights)
@@ -41,12 +43,19 @@ def run(folder: Path, chosen: Experiment, name: str = "run") -> Run:
 
 def fetch(config: Config, *datasets: str) -> None:
     """Put the inputs of trainings into this folder: images, and an untrained network."""
-    layout, graph = config.layout, jobs(config)
     for dataset in ("digits", *datasets):
-        with recorded(graph[f"fetch/{dataset}"]):
-            prepare(dataset, config.params.datasets[dataset], layout.images(dataset))
-    with recorded(graph["fetch/digit_classifier"]):
-        _save_classifier(layout.weights("digit_classifier"))
+        job = Dataset().job(config, dataset=dataset)
+        with recorded(job):
+            prepare(dataset, config.params.datasets[dataset], job.first)
+    classifier = Network().job(config, network="digit_classifier")
+    with recorded(classifier):
+        _save_classifier(classifier.first)
+
+
+def prepare_inputs(config: Config, dataset: str) -> None:
+    """The same inputs without receipts."""
+    prepare(dataset, config.params.datasets[dataset], Dataset().path(config, "images", dataset=dataset))
+    _save_classifier(Network().path(config, "weights", network="digit_classifier"))
 
 
 def _save_classifier(weights: Path) -> None:

@@ -1,54 +1,25 @@
-"""A small repository with the real rules, stages and lineage, whose verbs only write a few bytes.
+"""A repository with the real code, rules, stages and lineage, whose stages only write a few bytes.
 
-Tests of staleness ask which jobs run: every verb appends its job to a list, and its outputs are a function of the
-values, the code and the files that the job reads.
+Tests of staleness ask which jobs run: every stage's `make` appends its job to a list, and its files are a function of
+the values, the code and the files that the job reads.
 """
 
-import argparse
 import hashlib
-import importlib
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 from support import ROOT, TESTS, tool_server
 
-REAL = ("core", "config", "lineage", "pipeline")  # rooms, and modules of others
-REAL_MODULES = ["__init__", "cli/__init__", "cli/lineage", "cli/runs", "cli/store"]
-REAL_MODULES += ["methods/__init__", "methods/registry", "models/registry", "reports/status"]
-REAL_MODULES += ["training/__init__"]
-FUNCTION = "def {name}():\n    own = '{name}'  # no two stand-ins are one definition\n    return 1\n\n\n"
-STUBS = {  # module: the names that its code uses, and the functions that the pipeline names as entries
-    "models/mappers": ("", ["refine", "MLPMapper", "RTM", "Attention"]),
-    "models/decoders": ("", ["ConvNeXtBranch", "ResidualBranch"]),
-    "models/generator": ("", ["build_generator"]),
-    "models/stylegan2/generator": ("", ["build_generator"]),
-    "training/assembly": ("from rtm.models.mappers import refine\n", ["train"]),
-    "training/monitor": ("", ["looks", "selection"]),
-    "methods/imle/method": ("from rtm.models.mappers import refine\n", ["ImleMethod"]),
-    "methods/stylegan2/method": ("", ["StyleGAN2Method"]),
-    "metrics/sampling": ("", ["write_samples"]),
-    "metrics/latency": ("", ["measure_latency"]),
-    "metrics/gallery": ("", ["write_gallery"]),
-    "models/digits": ("", ["train_digit_classifier"]),
-    "data/datasets": ("", ["Images"]),
-    "data/prepare": ("", ["prepare", "_subset"]),
-    "data/weights": ("", ["convert"]),
-    "metrics/evaluate": ("", ["write_reference", "write_metrics", "extractor_of"]),
-    "metrics/foreign": ("", ["write_foreign"]),
-    "reports/summary": ("", ["write_summary"]),
-    "reports/tables": ("", ["render_table"]),
-    "reports/figures": ("", ["render_figure"]),
-    "page/html": ("", ["write_page"]),
-}
 EXPERIMENTS = {
     "cifar10_imle_mlp": {"recipe": "cifar10_imle", "mapper": "mlp8"},
     "cifar10_imle_rtm": {"recipe": "cifar10_imle", "mapper": "rtm_16_1"},
@@ -64,7 +35,7 @@ def write(path: Path, text: str) -> None:
     """Write a new file, as jobs do, because the old one may be a link into DVC's cache."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    path.write_text(text)
+    path.write_text(text, "utf-8")
 
 
 class Repository:
@@ -86,30 +57,23 @@ class Repository:
     @classmethod
     def create(cls, folder: Path) -> "Repository":
         for path in ("Snakefile", "dvc.yaml", ".dvcignore", ".gitignore", ".gitattributes"):
-            write(folder / path, (ROOT / path).read_text())
-        for path in ("workflow", "params", *(f"rtm/{room}" for room in REAL)):
-            shutil.copytree(ROOT / path, folder / path)
-        for name in REAL_MODULES:
-            write(folder / f"rtm/{name}.py", (ROOT / f"rtm/{name}.py").read_text())
-        for module, (uses, functions) in STUBS.items():
-            body = "".join(FUNCTION.format(name=name) for name in functions)
-            used = "print(refine())\n" if uses else ""
-            write(folder / f"rtm/{module}.py", f"{uses}\n\n{body}{used}")
-        write(folder / "rtm/pipeline/devices.py", "def check_devices(*_):\n    return True\n")
-        write(folder / "rtm/reports/templates/table.tex.j2", "a table\n")
-        write(folder / "rtm/page/web/page.html.j2", "a page\n")
+            write(folder / path, (ROOT / path).read_text("utf-8"))
+        for path in ("workflow", "params", "rtm"):
+            shutil.copytree(ROOT / path, folder / path, ignore=shutil.ignore_patterns("__pycache__"))
+        devices = (folder / "rtm/training/devices.py").read_text("utf-8")
+        write(folder / "rtm/training/devices.py", f"{devices}\n\ndef check_devices(*_):\n    return True\n")
         (folder / "profiles").symlink_to("workflow/profiles")
         (folder / "slurm").symlink_to("workflow/profiles/slurm")
         (folder / "bin").mkdir()
         tool_server.write_client(folder / "bin/rtm", sys.executable, str(Path(__file__)))
         for name in ("snakemake", "dvc"):
             tool_server.write_client(folder / f"bin/{name}")
-        write(folder / ".dvc/config", (ROOT / ".dvc/config").read_text())
-        write(folder / ".dvc/.gitignore", (ROOT / ".dvc/.gitignore").read_text())
+        write(folder / ".dvc/config", (ROOT / ".dvc/config").read_text("utf-8"))
+        write(folder / ".dvc/.gitignore", (ROOT / ".dvc/.gitignore").read_text("utf-8"))
         repository = cls(folder)
         repository.shrink_params()
-        repository.run("git", "init", "-q", "-b", "main")
-        repository.run("rtm", "lineage", "dvc", "all")
+        repository.run("git init -q -b main")
+        repository.run("rtm lineage dvc all")
         repository.commit("start")
         return repository
 
@@ -144,17 +108,24 @@ class Repository:
     def change(self, section: str, edit: Callable[[Any], None]) -> None:
         """Edit a section of params/ in place."""
         path = self.folder / f"params/{section}.yaml"
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text("utf-8"))
         edit(content[section])
         write(path, yaml.safe_dump(content, sort_keys=False))
 
     def run(self, *command: str, fails: bool = False, **environment: str) -> str:
-        """Run a command and return its output. It must fail if and only if `fails` is true."""
+        """Run a command, given as one text or as words, and return its output. It must fail if and only if `fails` is
+        true."""
+        words = shlex.split(command[0]) if len(command) == 1 else command
         done = subprocess.run(
-            command, cwd=self.folder, env={**self.environment, **environment}, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
-        assert (done.returncode != 0) == fails, f"{' '.join(command)}\n{done.stdout}"
+            words,
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode != 0) == fails, f"{shlex.join(words)}\n{done.stdout}"
         return done.stdout
 
     def snakemake(self, *targets: str, fails: bool = False) -> str:
@@ -165,8 +136,10 @@ class Repository:
         output = self.run("snakemake", "-n", "--quiet", "host", "--", *(targets or ("all", "demo")))
         if "Nothing to be done" in output:
             return []
-        counts = [line.split() for line in output.split("Job stats:")[1].split("total")[0].splitlines()[3:]]
-        rules = [rule for line in counts if line for rule in [line[0]] * int(line[1])]
+        table = output.partition("Job stats:")[2].partition("total")[0]
+        rules: list[str] = []
+        for rule, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE):
+            rules += [rule] * int(count)
         return sorted(rule for rule in rules if rule not in ("all", "demo"))
 
     def copy(self, folder: Path) -> "Repository":
@@ -178,6 +151,19 @@ class Repository:
         self.run("git", "clone", "-q", str(self.folder), str(folder))
         return Repository(folder)
 
+    def text(self, path: str) -> str:
+        return (self.folder / path).read_text("utf-8")
+
+    def has(self, path: str) -> bool:
+        return (self.folder / path).exists()
+
+    def append(self, path: str, text: str) -> None:
+        write(self.folder / path, self.text(path) + text)
+
+    def remove(self, *paths: str) -> None:
+        """Delete files and folders, if they are there."""
+        self.run("rm", "-rf", *paths)
+
     def commit(self, message: str) -> None:
         self.run("git", "add", "-A")
         self.run("git", "commit", "-q", "--allow-empty", "-m", message)
@@ -185,30 +171,26 @@ class Repository:
     def ran(self) -> list[str]:
         """The jobs that ran since the last call."""
         path = self.folder.parent / f"{self.folder.name}.ran"
-        jobs = path.read_text().splitlines() if path.exists() else []
+        jobs = path.read_text("utf-8").splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
         return sorted(jobs)
 
 
 def content(job: Any) -> str:
     """A few bytes that depend on everything that the job reads."""
-    read = [path.read_bytes() for before in job.inputs for path in before.outputs if path.is_file()]
-    read += [
-        path.read_bytes()
-        for before in job.inputs
-        if before.temporary
-        for path in sorted(before.outputs[0].glob("*.npy"))
-    ]
-    return hashlib.sha256(json.dumps(job.params, sort_keys=True).encode() + b"".join(read)).hexdigest()
+    digest = hashlib.sha256(json.dumps(job.values, sort_keys=True).encode())
+    for before in job.inputs:
+        for path in before.outputs.values():
+            if path.is_file():
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
-def make(job: Any) -> None:
+def write_outputs(job: Any) -> None:
     text = content(job)
     number = int(text[:6], 16) / 1000
-    for path in job.outputs:
-        if job.temporary:
-            write(path / "native.npy", text)
-        elif path.suffix == ".json":
+    for path in job.outputs.values():
+        if path.suffix == ".json":
             write(path, json.dumps({"digits": {"fid": number}}))
         elif path.name == "sweep.csv":
             write(path, f"H,digits.fid,digits.precision,digits.recall\n4,{number},0.5,0.5\n8,{number / 2},0.5,0.5\n")
@@ -218,61 +200,48 @@ def make(job: Any) -> None:
             write(path, text)
 
 
+def make(stage: Any, job: Any, recording: Any, **_: Any) -> None:
+    """In place of every stage's `make`."""
+    recording.facts["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
+    here = Path.cwd()
+    with open(f"{here}.ran", "a", encoding="utf-8") as file:
+        file.write(f"{job.id}\n")
+    if stage.name == "train" and Path("hungry").exists():
+        Path("hungry").unlink()
+        _memory = bytearray(b"x") * (1300 << 20)  # wait until SLURM notices that it is too much
+        time.sleep(600)
+    if stage.name == "train" and Path("stop").exists():
+        Path("stop").unlink()
+        sys.exit(75)  # as a training does before its walltime
+    write_outputs(job)
+
+
 def make_all() -> None:
-    """Run every job in this process, as if Snakemake had run them, and write the files that DVC's stages depend on."""
-    from rtm.lineage.store import kept
-    from rtm.pipeline.dvc import write_fingerprints
-    from rtm.pipeline.graph import every_job
+    """Run every job in this process, as if Snakemake had run them."""
+    from rtm.lineage import cache
+    from rtm.lineage.recording import recorded
+    from rtm.pipeline.dvc import write_code
+    from rtm.stages.graph import every_job
 
-    ordered = {before.id: before for job in every_job().values() for before in job.upstream()}
-    for job in ordered.values():
-        with kept(job):
-            make(job)
-    for folder in ("samples", "demo/samples"):
-        shutil.rmtree(folder)
-    write_fingerprints()
+    for job in every_job().values():
+        with recorded(job):
+            write_outputs(job)
+        cache.keep(job)
+    write_code()
 
 
-def main(verb: str, *words: str) -> None:
-    from rtm.cli.lineage import lineage
-    from rtm.config import load
-    from rtm.core.errors import UserError
-    from rtm.lineage.store import kept, served
-    from rtm.pipeline.graph import jobs
+def main(*words: str) -> None:
+    """The real command line, with stages that write a few bytes."""
+    from rtm.cli.main import main as run
+    from rtm.stages import stages
 
-    try:
-        if verb == "everything":
-            make_all()
-            return
-        if verb == "lineage":
-            reason = words[words.index("--reason") + 1] if "--reason" in words else None
-            lineage([word for word in words if word not in ("--reason", reason)], reason)
-            return
-        if verb in ("store", "runs"):
-            module = importlib.import_module(f"rtm.cli.{verb}")
-            module.add_options(parser := argparse.ArgumentParser())
-            getattr(module, verb)(parser.parse_args(words))
-            return
-        options = dict(pairwise(words))
-        names = {"evaluate": "{0}/{--protocol}/seed{--seed}", "reference": "{0}/{1}", "report": "index"}
-        seeded = names.get(verb, "{0}/seed{--seed}" if "--seed" in words else "{0}")
-        job = jobs(load(options["--scale"]))[f"{verb}/{seeded.format(*words, **options)}"]
-        if served(job):
-            return
-        with kept(job) as recording:
-            recording.facts["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
-            with open(Path.cwd().parent / f"{Path.cwd().name}.ran", "a") as file:
-                file.write(f"{job.id}\n")
-            if verb == "train" and Path("hungry").exists():
-                Path("hungry").unlink()
-                _ = bytearray(b"x") * (1300 << 20)  # wait until SLURM notices that it is too much
-                time.sleep(600)
-            if verb == "train" and Path("stop").exists():
-                Path("stop").unlink()
-                sys.exit(75)  # as a training does before its walltime
-            make(job)
-    except UserError as error:
-        sys.exit(str(error))
+    for stage in stages().values():
+        setattr(type(stage), "make", make)  # noqa: B010  (mypy knows methods as constant)
+    if words[:1] == ("everything",):
+        make_all()
+        return
+    sys.argv = ["rtm", *words]
+    run()
 
 
 if __name__ == "__main__":

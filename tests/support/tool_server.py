@@ -44,7 +44,7 @@ PRELOADED = {
     ),
 }
 PARSERS = {"snakemake": "get_argument_parser", "dvc": "parser.get_main_parser"}  # calling these loads plugins
-CODE = ("rtm.cli.lineage", "rtm.lineage.store", "rtm.pipeline.dvc", "rtm.pipeline.snakemake")  # for most calls
+CODE = ("rtm.cli.main", "rtm.stages.graph", "rtm.pipeline.dvc", "rtm.pipeline.snakemake")  # for most calls
 INSTALLED = sys.path[1:]  # without this file's folder
 KEPT = 3  # most versions of `rtm` that are ready at once
 # few imports, because it starts hundreds of times
@@ -90,7 +90,9 @@ class Asked:
 def write_client(path: Path, *real: str) -> None:
     """Write a program that calls the server if there is one; otherwise it runs `real`."""
     command = real or (str(Path(sys.executable).with_name(path.name)),)
-    path.write_text(CLIENT.format(python=sys.executable, place=PLACE.encode(), program=path.name, real=command))
+    path.write_text(
+        CLIENT.format(python=sys.executable, place=PLACE.encode(), program=path.name, real=command), "utf-8"
+    )
     path.chmod(0o755)
 
 

@@ -10,7 +10,7 @@ from support.needed import needed
 
 from rtm.config import load
 from rtm.lineage.recording import recorded
-from rtm.pipeline.graph import jobs
+from rtm.stages.network import Network
 
 NUMBER = 16
 
@@ -20,7 +20,7 @@ def with_pictures(folder: Path) -> Path:
     weights = needed(ROOT / "weights/vgg16.safetensors", "vgg16", "REQUIRE_WEIGHTS")
     (folder / "weights").mkdir()
     (folder / "weights/vgg16.safetensors").symlink_to(weights)
-    with chdir(folder), recorded(jobs(load())["fetch/vgg16"]):
+    with chdir(folder), recorded(Network().job(load(), network="vgg16")):
         pass
     (folder / "pictures").mkdir()
     for number in range(NUMBER):
@@ -34,14 +34,14 @@ def with_light_trainings(folder: Path) -> Path:
     While there is a file `held`, they wait after the first line of their log. Fingerprints do not change.
     """
     written = r'file.write(json.dumps(row) + "\n")'
-    held = f"{written}\n        while Path('held').exists():\n            time.sleep(0.05)"
+    held = f"{written}\n        while Path('held').exists():\n            __import__('time').sleep(0.05)"
     for path, old, new in (
-        ("rtm/trial/recipe.py", "width = 256 if choice.machine.gpus else 128", "width = 8"),
-        ("rtm/trial/recipe.py", '"refresh": max(1, round(choice.epochs / ROUNDS))', '"refresh": choice.epochs'),
-        ("rtm/trial/recipe.py", '"save_every": max(1, steps // 20)', '"save_every": 10'),
+        ("rtm/trial/params.yaml.j2", "    width: {{ width }}", "    width: 8"),
+        ("rtm/trial/params.yaml.j2", "refresh: {{ refresh }}", "refresh: {{ epochs }}"),
+        ("rtm/trial/params.yaml.j2", "save_every: {{ [1, steps // 20] | max }}", "save_every: 10"),
         ("rtm/core/files.py", written, held),
     ):
-        text = (folder / path).read_text()
+        text = (folder / path).read_text("utf-8")
         assert old in text
-        (folder / path).write_text(text.replace(old, new))
+        (folder / path).write_text(text.replace(old, new), "utf-8")
     return folder

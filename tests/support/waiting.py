@@ -10,22 +10,26 @@ import pytest
 
 T = TypeVar("T")
 STANDSTILL = 240.0  # seconds without any change; even a busy machine imports everything in less time
-PAUSE, LOOK_EVERY = 0.05, 5.0
+PAUSE = 0.05
+LOOK_EVERY = 5.0
 
 
 def wait_for(
     condition: Callable[[], T], progress: Callable[[], object], standstill: float = STANDSTILL, pause: float = PAUSE
 ) -> T:
     """The condition's first true value. Fail if `progress` has the same value for too long."""
-    last, changed = progress(), time.monotonic()
+    last = progress()
+    changed = time.monotonic()
     looked = changed
     while not (met := condition()):
         time.sleep(pause)
         if time.monotonic() - looked < LOOK_EVERY:
             continue
-        now, looked = progress(), time.monotonic()
+        now = progress()
+        looked = time.monotonic()
         if now != last:
-            last, changed = now, looked
+            last = now
+            changed = looked
         elif looked - changed > standstill:
             pytest.fail(f"Nothing has changed for {standstill:.0f} seconds:\n{str(last)[-5000:]}")
     return met
@@ -39,4 +43,4 @@ def wait_for_end(process: subprocess.Popen[bytes], progress: Callable[[], object
 
 def tail(path: Path, characters: int = 3000) -> str:
     """The end of a growing text file, to show progress and failures; empty if there is no file yet."""
-    return path.read_text(errors="replace")[-characters:] if path.exists() else ""
+    return path.read_text("utf-8", errors="replace")[-characters:] if path.exists() else ""

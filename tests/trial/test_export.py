@@ -24,7 +24,8 @@ def params(tmp_path: Path) -> Path:
 
 
 def test_the_entries_are_those_of_the_trial(params: Path) -> None:
-    trial, before = load("try/cats", params), load("paper", params)
+    trial = load("try/cats", params)
+    before = load("paper", params)
     assert "datasets.yaml" in export("cats", params)
     after = load("paper", params)
     for name, experiment in trial.experiments.items():
@@ -33,6 +34,24 @@ def test_the_entries_are_those_of_the_trial(params: Path) -> None:
     assert after.params.tables["tab_cats"] == trial.params.tables["tab_cats"]
     assert load("smoke", params).experiments["cats_rtm"].steps() < 20
     assert (params.parent / "downloads/cats/000001-a.png").exists()
+
+
+def test_what_was_there_stays_as_it_was(params: Path) -> None:
+    before = {path: path.read_text("utf-8") for path in params.glob("*.yaml")}
+    export("cats", params)
+    assert all(path.read_text("utf-8").startswith(text.rstrip()) for path, text in before.items())
+
+
+def test_a_section_on_one_line_is_refused(params: Path) -> None:
+    trial = params.parent / "try/cats/params.yaml"
+    head, entries = trial.read_text("utf-8").split("mappers:", 1)
+    lines = entries.splitlines(keepends=True)
+    mappers = ", ".join(line.strip() for line in lines[1:3])
+    trial.write_text(f"{head}mappers: {{{mappers}}}\n{''.join(lines[3:])}", "utf-8")
+    before = {path: path.read_bytes() for path in params.iterdir()}
+    with pytest.raises(UserError, match=r"cats/params\.yaml: write mappers with one entry below the other"):
+        export("cats", params)
+    assert {path: path.read_bytes() for path in params.iterdir()} == before
 
 
 def test_nothing_is_written_over(params: Path) -> None:

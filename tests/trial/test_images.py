@@ -10,7 +10,7 @@ from support.archives import noise
 
 from rtm.core.errors import UserError
 from rtm.data.archives import LARGEST
-from rtm.trial.images import FEWEST, keep, squared, state_of, survey
+from rtm.trial.images import FEWEST, squared, state_of, survey, write_squares
 
 
 def folder_of(path: Path, number: int) -> Path:
@@ -22,18 +22,29 @@ def folder_of(path: Path, number: int) -> Path:
 
 def test_any_mode_and_format_is_kept(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "in", FEWEST)
-    kinds = {"L": "grey.png", "1": "two.png", "P": "few.gif", "CMYK": "print.jpg", "LA": "clear.tiff"}
+    kinds = {
+        "L": "grey.png",
+        "1": "two.png",
+        "P": "few.gif",
+        "CMYK": "print.jpg",
+        "LA": "clear.tiff",
+    }
     for number, (mode, name) in enumerate(kinds.items()):
         Image.fromarray(noise(50, 70, 3, seed=100 + number)).convert(mode).save(source / name)
     (source / "sub").mkdir()
     Image.fromarray(noise(50, 70, 3, seed=99)).save(source / "sub" / "deeper.WEBP", "WEBP")
-    found = survey(source)
-    assert len(found.pictures) == FEWEST + 6 and found.side == 50 and not found.broken
-    kept = keep(source, found.pictures, tmp_path / "out", 32)
-    assert kept.count == FEWEST + 6 and not kept.broken and not kept.copies
+    content = survey(source)
+    assert len(content.pictures) == FEWEST + 6
+    assert content.side == 50
+    assert not content.broken
+    squares = write_squares(source, content.pictures, tmp_path / "out", 32)
+    assert squares.count == FEWEST + 6
+    assert not squares.broken
+    assert not squares.copies
     for path in (tmp_path / "out").iterdir():
         with Image.open(path) as image:
-            assert image.size == (32, 32) and image.mode == "RGB"
+            assert image.size == (32, 32)
+            assert image.mode == "RGB"
 
 
 def test_a_photograph_stands_upright() -> None:
@@ -48,7 +59,9 @@ def test_a_photograph_stands_upright() -> None:
 def test_deep_colours_keep_their_range() -> None:
     ramp = Image.fromarray(np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16))
     values = np.asarray(squared(ramp, 8))
-    assert values[0, 0, 0] == 0 and values[-1, -1, 0] == 255 and 120 < values[4, 0, 0] < 140
+    assert values[0, 0, 0] == 0
+    assert values[-1, -1, 0] == 255
+    assert 120 < values[4, 0, 0] < 140
 
 
 def test_transparent_parts_are_white() -> None:
@@ -67,11 +80,12 @@ def test_broken_pictures_copies_and_other_files_are_reported(tmp_path: Path) -> 
     (source / "copy.png").write_bytes(whole)
     (source / "text.jpg").write_bytes(b"not an image")
     (source / "cut.jpg").write_bytes(jpeg(tmp_path)[:-200])
-    (source / "notes.txt").write_text("x")
-    found = survey(source)
-    assert found.broken == ("text.jpg",) and found.others == ("notes.txt",)
-    kept = keep(source, found.pictures, tmp_path / "out", 32)
-    assert (kept.count, kept.broken, kept.copies) == (FEWEST, ("cut.jpg",), 1)
+    (source / "notes.txt").write_text("x", "utf-8")
+    content = survey(source)
+    assert content.broken == ("text.jpg",)
+    assert content.others == ("notes.txt",)
+    squares = write_squares(source, content.pictures, tmp_path / "out", 32)
+    assert (squares.count, squares.broken, squares.copies) == (FEWEST, ("cut.jpg",), 1)
 
 
 def jpeg(folder: Path) -> bytes:
@@ -84,9 +98,9 @@ def test_an_archive_is_read_as_a_folder(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
         for path in source.iterdir():
             archive.write(path, path.name)
-    found = survey(tmp_path / "all.zip")
-    assert found.pictures == survey(source).pictures
-    assert keep(tmp_path / "all.zip", found.pictures, tmp_path / "out", 32).count == FEWEST
+    content = survey(tmp_path / "all.zip")
+    assert content.pictures == survey(source).pictures
+    assert write_squares(tmp_path / "all.zip", content.pictures, tmp_path / "out", 32).count == FEWEST
 
 
 def test_too_few_are_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -107,8 +121,10 @@ def test_a_folder_may_hold_anything_beside_its_images(tmp_path: Path) -> None:
     (source / "gone.png").symlink_to("nowhere.png")
     (source / "circle").symlink_to(".")
     (source / ".thumbnail.png").write_bytes(b"x")
-    found = survey(source)
-    assert len(found.pictures) == FEWEST and found.others == ("film.mov",) and not found.broken
+    content = survey(source)
+    assert len(content.pictures) == FEWEST
+    assert content.others == ("film.mov",)
+    assert not content.broken
     with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(source / "film.mov", "film.mov")
     with pytest.raises(UserError, match=r"film\.mov .*If it is yours, unpack it and give the folder"):
@@ -124,7 +140,7 @@ def test_one_image_is_no_folder(tmp_path: Path) -> None:
 def test_other_images_are_another_state(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "in", 3)
     before = state_of(source)
-    (source / "notes.txt").write_text("x")
+    (source / "notes.txt").write_text("x", "utf-8")
     assert state_of(source) == before
     folder_of(source, 4)
     assert state_of(source) != before
@@ -134,5 +150,5 @@ def test_copies_do_not_count(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "in", FEWEST - 1)
     (source / "copy.png").write_bytes((source / "00.png").read_bytes())
     with pytest.raises(UserError, match=f"has {FEWEST - 1} images"):
-        keep(source, survey(source).pictures, tmp_path / "out", 32)
+        write_squares(source, survey(source).pictures, tmp_path / "out", 32)
     assert not (tmp_path / "out").exists()

@@ -1,22 +1,22 @@
 # `snakemake --profile slurm doctor`: test a node for two minutes before a submission. Only the printed result is kept.
 
 
-rule trial:
+rule try_node:
     output:
         temp("logs/doctor/{experiment}.txt"),
     log:
         "logs/doctor/{experiment}.log",
-    threads: plan.trial_threads
+    threads: plan.doctor_threads
     resources:
         nodes=1,
-        **plan.trial(),
+        **plan.doctor_resources(),
     shell:
         "rtm doctor --gpu {wildcards.experiment:q} 2>&1 | tee {log:q} > {output:q}"
 
 
 rule doctor:
     input:
-        plan.trials(),
+        plan.doctor_targets(),
     log:
         "logs/doctor/doctor.log",
     shell:

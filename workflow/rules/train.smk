@@ -1,23 +1,25 @@
-# Training. Its state is in runs/, which is not an output: Snakemake deletes the outputs of failed jobs, but a stopped
-# training resumes from its state. `update` keeps the old checkpoint until the new one is complete. `exec` is needed
-# because a shell in between would end at the TERM signal, at which a training must save its state.
+# Written from rtm/stages/train.py by rtm/pipeline/rules.py; change the stage, not this file.
 
 
+# Train one seed of an experiment; the same command resumes it.
 rule train:
     input:
-        unpack(plan.needs("train")),
+        plan.inputs(
+            "train",
+            dataset="{root}data/{dataset}/images.npy",
+            network="{root}weights/{network}.safetensors",
+            reference="{root}features/{dataset}/{protocol}.safetensors",
+        ),
     output:
-        checkpoint=update("{root}checkpoints/{experiment}/seed{seed}.safetensors"),
-        curve=update("{root}results/{experiment}/training/seed{seed}.csv"),
+        update("{root}checkpoints/{experiment}/seed{seed}.safetensors"),
+        update("{root}results/{experiment}/training/seed{seed}.csv"),
     log:
         "{root}logs/train/{experiment}/seed{seed}.log",
     params:
-        scale=plan.scale("train"),
         gpus=plan.fewer("train"),
     threads: plan.threads("train")
     resources:
+        **plan.resources("train"),
         nodes=1,
-        **plan.compute("train"),
     shell:
-        "exec rtm train {wildcards.experiment:q} --seed {wildcards.seed:q} --scale {params.scale:q} {params.gpus}"
-        " > {log:q} 2>&1"
+        "exec rtm make '{wildcards.root}train/{wildcards.experiment}/seed{wildcards.seed}' {params.gpus} > {log:q} 2>&1"

@@ -16,9 +16,9 @@ from torch import Tensor
 from rtm.config.experiments import Imle
 from rtm.core import distributed
 from rtm.core.distances import nearest
-from rtm.core.neighbours import StreamingMatch
 from rtm.core.progress import track
 from rtm.data.datasets import Images
+from rtm.methods.imle.neighbours import StreamingMatch
 from rtm.methods.imle.perceptual import Embedding
 
 
@@ -32,16 +32,29 @@ class Round:
 
 
 class Matching:
-    def __init__(self, imle: Imle, images: Images, embedding: Embedding, device: torch.device) -> None:
-        self.imle, self.images, self.embedding, self.device = imle, images, embedding, device
+    def __init__(
+        self,
+        imle: Imle,
+        images: Images,  # n
+        embedding: Embedding,  # phi
+        device: torch.device,
+    ) -> None:
+        self.imle = imle
+        self.images = images
+        self.embedding = embedding
+        self.device = device
         self.n = len(images)
-        pool = imle.pool * self.n / (imle.refresh if imle.stagger else 1)
-        self.m = math.ceil(pool / imle.chunk) * imle.chunk
+        rounds = imle.refresh if imle.stagger else 1  # in which every image is matched once
+        latents = imle.pool * self.n / rounds
+        chunks = math.ceil(latents / imle.chunk)
+        self.m = chunks * imle.chunk  # latents of a pool
 
     def round(self, number: int, decode: Callable[[int], Tensor]) -> Round:
         """Match every image to a sample of pool `number`. decode(i) gives the images of the chunk that begins with
         latent i."""
-        chunk, first, turns = self.imle.chunk, number * self.m, slice(distributed.rank(), None, distributed.world())
+        chunk = self.imle.chunk
+        first = number * self.m
+        turns = slice(distributed.rank(), None, distributed.world())  # the chunks of this process
         starts = range(first, first + self.m, chunk)[turns]
         match = StreamingMatch(self.data_features, self.epsilon)
         for start in starts:
@@ -49,10 +62,13 @@ class Matching:
         observed = torch.zeros(self.m // chunk, chunk, device=self.device)
         observed[turns] = match.observed.view(len(starts), chunk)
         # exactly one process has seen each sample; the others have 0 in its place
-        prior = torch.stack(distributed.gather(observed)).amax(0).flatten().cpu()
-        rejected = torch.stack(distributed.gather(torch.tensor([match.rejected], device=self.device))).sum()
-        found, distances = _merged(match)
-        return Round(found, distances, prior[found - first], prior, int(rejected) / self.m)
+        of_all = torch.stack(distributed.gather(observed))
+        prior = of_all.amax(0).flatten().cpu()
+        rejected = torch.tensor([match.rejected], device=self.device)
+        rejected = torch.stack(distributed.gather(rejected)).sum()
+        latents, distances = _merged(match)
+        matched = prior[latents - first]
+        return Round(latents, distances, matched, prior, int(rejected) / self.m)
 
     @cached_property
     def epsilon(self) -> float:
@@ -60,35 +76,50 @@ class Matching:
         if not self.imle.epsilon:
             return 0.0
         distances, _ = nearest(self.data_features, self.data_features, 2)
-        return float(self.imle.epsilon * np.median(distances[:, 1]))
+        spacing = np.median(distances[:, 1])
+        return float(self.imle.epsilon * spacing)
 
     @cached_property
     def data_features(self) -> Tensor:
         """phi of every image (n, d_phi); the processes take the chunks in turn."""
-        step, turns = self.imle.chunk, distributed.world()
-        starts = range(0, self.n, step)[distributed.rank() :: turns] or [0]  # without a chunk, to know d_phi
-        parts = [
-            self.embedding(self.images.batch(torch.arange(at, min(at + step, self.n)), self.device))
-            for at in track(starts, "features of the data", len(starts))
-        ]
+        chunk = self.imle.chunk
+        world = distributed.world()
+        turns = slice(distributed.rank(), None, world)
+        starts = range(0, self.n, chunk)[turns] or [0]  # without a chunk, to know d_phi
+        parts = []
+        for start in track(starts, "features of the data", len(starts)):
+            index = torch.arange(start, min(start + chunk, self.n))
+            parts.append(self.embedding(self.images.batch(index, self.device)))
         mine = torch.cat(parts)
-        mine = F.pad(mine, (0, 0, 0, -(-self.n // (step * turns)) * step - len(mine))).unflatten(0, (-1, step))
-        return torch.stack(distributed.gather(mine), 1).flatten(0, 2)[: self.n]
+        share = -(-self.n // (chunk * world)) * chunk  # of each process, as whole chunks
+        missing = share - len(mine)
+        mine = F.pad(mine, (0, 0, 0, missing))
+        chunks = distributed.gather(mine.unflatten(0, (-1, chunk)))
+        return torch.stack(chunks, 1).flatten(0, 2)[: self.n]
 
 
 def _merged(match: StreamingMatch) -> tuple[Tensor, Tensor]:
     """Each image's nearest survivor over all processes. If two are equally near, the lower index wins."""
-    index, squared = torch.stack(distributed.gather(match.index)), torch.stack(distributed.gather(match.squared))
+    index = torch.stack(distributed.gather(match.index))  # (processes, n)
+    squared = torch.stack(distributed.gather(match.squared))
     if bool((index < 0).all()):
         match.result()  # raises an error, because all processes rejected everything
     order = torch.argsort(index, dim=0)
     best = torch.gather(squared, 0, order).argmin(0, keepdim=True)
-    chosen = torch.gather(order, 0, best)
-    return torch.gather(index, 0, chosen)[0].cpu(), torch.gather(squared, 0, chosen)[0].sqrt().cpu()
+    process = torch.gather(order, 0, best)
+    latents = torch.gather(index, 0, process)[0]
+    distances = torch.gather(squared, 0, process)[0].sqrt()
+    return latents.cpu(), distances.cpu()
 
 
 def gap(a: Tensor, b: Tensor) -> float:
     """The Kolmogorov-Smirnov distance of two samples: the largest difference of their distribution functions."""
     values = torch.cat([a, b])
-    shares = [torch.searchsorted(each.sort().values, values, right=True) / len(each) for each in (a, b)]
-    return float((shares[0] - shares[1]).abs().max())
+    difference = _shares_below(a, values) - _shares_below(b, values)
+    return float(difference.abs().max())
+
+
+def _shares_below(sample: Tensor, values: Tensor) -> Tensor:
+    """The empirical distribution function of a sample."""
+    below = torch.searchsorted(sample.sort().values, values, right=True)
+    return below / len(sample)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from rtm.core.devices import sent
 from rtm.core.randomness import normal
-from rtm.models.layers import full_precision
+from rtm.models.layers import no_autocast
 
 # The wavelet filter of least asymmetry with six vanishing moments (Daubechies, 1992): orthogonal to its even shifts.
 SYM6 = (
@@ -35,62 +35,90 @@ SYM6 = (
 )
 CENTRE = 5  # the tap nearest to the centroid of SYM6 (5.1); the filter is centred at this tap
 MARGIN = len(SYM6) // 4  # pixels on each side that the filter reaches
-BLIT, GEOMETRY, COLOUR = 3, 5, 5  # transformations in each group ...
-BLIT_DRAWS, GEOMETRY_DRAWS, COLOUR_DRAWS = 4, 6, 5  # ... and the numbers they draw
+BLIT = 3  # transformations in each group ...
+GEOMETRY = 5
+COLOUR = 5
+BLIT_DRAWS = 4  # ... and the numbers they draw
+GEOMETRY_DRAWS = 6
+COLOUR_DRAWS = 5
 
 
-def adapt(p: float, sign_mean: float, reals_seen: int, target: float = 0.6, kimg: float = 500) -> float:
-    """The new strength p after `reals_seen` images whose mean sign(D(real)) was `sign_mean` (r_t of ADA Sec. 3.1).
-
-    p makes one step up or down; at this speed it needs `kimg` thousand images to go from 0 to 1."""
+def adapt(
+    p: float,  # the strength
+    sign_mean: float,  # of sign(D(real)), r_t of ADA Sec. 3.1
+    reals_seen: int,  # images behind this mean
+    target: float = 0.6,  # of r_t
+    kimg: float = 500,  # thousand images for the way from 0 to 1
+) -> float:
+    """The new strength: one step up or down."""
     direction = (sign_mean > target) - (sign_mean < target)
-    return min(max(p + direction * reals_seen / (kimg * 1000), 0.0), 1.0)
+    moved = p + direction * reals_seen / (kimg * 1000)
+    return min(max(moved, 0.0), 1.0)
 
 
 def uniform(x: Tensor) -> Tensor:
     """Map standard normal numbers to uniform numbers in (0, 1)."""
-    return cast(Tensor, torch.special.ndtr(x.double()).float().clamp(max=1 - 2**-24))
+    u = torch.special.ndtr(x.double()).float()
+    return cast(Tensor, u.clamp(max=1 - 2**-24))
 
 
-def matrix(rows: list[list[Tensor | float]], like: Tensor) -> Tensor:
-    """Matrices (batch, n, n) from entries that are numbers or tensors (batch,)."""
-    entries = [e if isinstance(e, Tensor) else torch.full_like(like, e) for row in rows for e in row]
-    return torch.stack(entries, dim=1).view(len(like), len(rows), -1)
+def matrix(*entries: Tensor | float, like: Tensor) -> Tensor:
+    """Matrices (batch, 3, 3) from nine entries, row by row, that are numbers or tensors (batch,)."""
+    columns = [entry if isinstance(entry, Tensor) else torch.full_like(like, entry) for entry in entries]
+    return torch.stack(columns, dim=1).view(len(like), 3, 3)
 
 
 def scale(x: Tensor, y: Tensor) -> Tensor:
-    return matrix([[x, 0, 0], [0, y, 0], [0, 0, 1]], like=x)
+    return matrix(x, 0, 0, 0, y, 0, 0, 0, 1, like=x)
 
 
 def rotate(angle: Tensor) -> Tensor:
-    cos, sin = angle.cos(), angle.sin()
-    return matrix([[cos, -sin, 0], [sin, cos, 0], [0, 0, 1]], like=angle)
+    cos = angle.cos()
+    sin = angle.sin()
+    return matrix(cos, -sin, 0, sin, cos, 0, 0, 0, 1, like=angle)
 
 
 def translate(x: Tensor, y: Tensor) -> Tensor:
-    return matrix([[1, 0, x], [0, 1, y], [0, 0, 1]], like=x)
+    return matrix(1, 0, x, 0, 1, y, 0, 0, 1, like=x)
 
 
 def blit_places(on: Tensor, draws: Tensor, size: int) -> Tensor:
     """Mirror images, quarter turns, shifts by whole pixels up to 1/8 of the image; (batch, 3, 3)."""
     flip, turn, shift = on.unbind(1)
-    side, quarters, *offsets = uniform(draws).unbind(1)
+    side, quarters, x, y = uniform(draws).unbind(1)
     mirror = torch.where(flip & (side < 0.5), -1.0, 1.0)
-    angle = torch.where(turn, (4 * quarters).floor() * (math.pi / 2), 0.0)
-    x, y = (torch.where(shift, ((offset - 0.5) * 0.25 * size).round(), 0.0) for offset in offsets)
-    return scale(mirror, torch.ones_like(mirror)) @ rotate(-angle) @ translate(-x, -y)
+    quarter = (4 * quarters).floor() * (math.pi / 2)
+    angle = torch.where(turn, quarter, 0.0)
+    x = (x - 0.5) * 0.25 * size
+    y = (y - 0.5) * 0.25 * size
+    x = torch.where(shift, x.round(), 0.0)
+    y = torch.where(shift, y.round(), 0.0)
+    same = torch.ones_like(mirror)
+    places = scale(mirror, same) @ rotate(-angle)
+    return places @ translate(-x, -y)
 
 
 def geometry_places(on: Tensor, draws: Tensor, size: int) -> Tensor:
     """Scaling, rotation before and after a change of aspect, shifts by fractions of a pixel; (batch, 3, 3)."""
     zoomed, first_turn, stretched, second_turn, shifted = on.unbind(1)
-    zoom, first, stretch, second, *offsets = draws.unbind(1)
-    s = torch.where(zoomed, torch.exp2(0.2 * zoom), 1.0)
-    r = torch.where(stretched, torch.exp2(0.2 * stretch), 1.0)
-    before = torch.where(first_turn, (2 * uniform(first) - 1) * math.pi, 0.0)
-    after = torch.where(second_turn, (2 * uniform(second) - 1) * math.pi, 0.0)
-    x, y = (torch.where(shifted, 0.125 * size * offset, 0.0) for offset in offsets)
-    return scale(1 / s, 1 / s) @ rotate(-before) @ scale(1 / r, r) @ rotate(-after) @ translate(-x, -y)
+    zoom, first, stretch, second, x, y = draws.unbind(1)
+    zoom = torch.exp2(0.2 * zoom)
+    stretch = torch.exp2(0.2 * stretch)
+    s = torch.where(zoomed, zoom, 1.0)
+    r = torch.where(stretched, stretch, 1.0)
+    before = torch.where(first_turn, _angle(first), 0.0)
+    after = torch.where(second_turn, _angle(second), 0.0)
+    x = torch.where(shifted, 0.125 * size * x, 0.0)
+    y = torch.where(shifted, 0.125 * size * y, 0.0)
+    places = scale(1 / s, 1 / s) @ rotate(-before)
+    places = places @ scale(1 / r, r)
+    places = places @ rotate(-after)
+    return places @ translate(-x, -y)
+
+
+def _angle(draws: Tensor) -> Tensor:
+    """Uniform in -pi to pi."""
+    return (2 * uniform(draws) - 1) * math.pi
 
 
 def colours(on: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,23 +129,37 @@ def colours(on: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
     brighter, contrasted, flipped, turned, saturated = on.unbind(1)
     brightness, contrast, luma, hue, saturation = draws.unbind(1)
     brightness = torch.where(brighter, 0.2 * brightness, 0.0)
-    contrast = torch.where(contrasted, torch.exp2(0.5 * contrast), 1.0)
-    luma = torch.where(flipped & (uniform(luma) < 0.5), -1.0, 1.0)
-    hue = torch.where(turned, (2 * uniform(hue) - 1) * math.pi, 0.0)
-    saturation = torch.where(saturated, torch.exp2(saturation), 1.0)
-    grey, same, across = luma, saturation * hue.cos(), saturation * hue.sin() * math.sqrt(3)
-    diagonal, ahead, back = grey + 2 * same, grey - same - across, grey - same + across  # 3 (P, Q, K) combined
-    rows: list[list[Tensor | float]] = [[diagonal, ahead, back], [back, diagonal, ahead], [ahead, back, diagonal]]
-    return matrix(rows, like=luma) * (contrast / 3)[:, None, None], brightness
+    contrast = torch.exp2(0.5 * contrast)
+    contrast = torch.where(contrasted, contrast, 1.0)
+    negative = uniform(luma) < 0.5
+    grey = torch.where(flipped & negative, -1.0, 1.0)
+    hue = torch.where(turned, _angle(hue), 0.0)
+    saturation = torch.exp2(saturation)
+    saturation = torch.where(saturated, saturation, 1.0)
+    same = saturation * hue.cos()
+    across = saturation * hue.sin() * math.sqrt(3)
+    diagonal = grey + 2 * same  # 3 (P, Q, K) combined
+    ahead = grey - same - across
+    back = grey - same + across
+    combined = matrix(diagonal, ahead, back, back, diagonal, ahead, ahead, back, diagonal, like=grey)
+    return combined * (contrast / 3)[:, None, None], brightness
 
 
-def look(images: Tensor, places: Tensor, along: Tensor, size: int, mode: str, beyond: str) -> Tensor:
-    """The images, sampled at `places` @ (x, y, 1) for all x, y of `along`. `size` is the size of the image in pixels;
-    `images` may have a finer grid. `beyond` is the padding mode."""
+def look(
+    images: Tensor,  # (batch, 3, n, n)
+    places: Tensor,  # (batch, 3, 3)
+    along: Tensor,  # all x, and all y
+    size: int,  # of the image in pixels; `images` may have a finer grid
+    mode: str,  # of interpolation
+    beyond: str,  # the padding mode
+) -> Tensor:
+    """The images, sampled at `places` @ (x, y, 1)."""
     y, x = torch.meshgrid(along, along, indexing="ij")
-    points = torch.stack([x, y, torch.ones_like(x)], dim=-1) @ places[:, None, :2].mT
-    grid = (points * (2 / (size - 1))).to(images.dtype)  # (batch, n, n, 2), -1 and 1 at the outermost pixels
-    return F.grid_sample(images, grid, mode=mode, padding_mode=beyond, align_corners=True)
+    ones = torch.ones_like(x)
+    points = torch.stack([x, y, ones], dim=-1)
+    points = points @ places[:, None, :2].mT
+    grid = points * (2 / (size - 1))  # (batch, n, n, 2), -1 and 1 at the outermost pixels
+    return F.grid_sample(images, grid.to(images.dtype), mode=mode, padding_mode=beyond, align_corners=True)
 
 
 class Augment(nn.Module):
@@ -130,20 +172,31 @@ class Augment(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("wavelet", torch.tensor([[[SYM6]]]) / math.sqrt(2), persistent=False)  # of sum 1
+        taps = torch.tensor([[[SYM6]]])
+        self.register_buffer("wavelet", taps / math.sqrt(2), persistent=False)  # of sum 1
 
-    def forward(self, images: Tensor, p: float | Tensor, seed: int, index: Tensor) -> Tensor:
+    def forward(
+        self,
+        images: Tensor,
+        p: float | Tensor,  # strength
+        seed: int,
+        index: Tensor,  # numbers of the samples
+    ) -> Tensor:
         sizes = [BLIT, GEOMETRY, COLOUR, BLIT_DRAWS, GEOMETRY_DRAWS, COLOUR_DRAWS]
-        with full_precision(images):
-            *gates, blit, geometry, colour = torch.split(normal(seed, index, sum(sizes)), sizes, dim=1)
-            chances = p, self._geometry_chances(p), p
-            on = [uniform(gate) < chance for gate, chance in zip(gates, chances, strict=True)]
+        with no_autocast(images):
+            draws = normal(seed, index, sum(sizes))
+            gate_1, gate_2, gate_3, blit, geometry, colour = torch.split(draws, sizes, dim=1)
+            blits = uniform(gate_1) < p
+            warps = uniform(gate_2) < self._geometry_chances(p)
+            recolours = uniform(gate_3) < p
             size = images.shape[-1]
-            places = blit_places(on[0], blit, size)
-            copied = self.blit(images, places, on[0].any(1))
-            places = places @ geometry_places(on[1], geometry, size)
-            images = _where(sent(on[1].any(1), images.device), self.warp(images, places), copied)
-            return self.recolour(images, *colours(on[2], colour), on[2].any(1))
+            places = blit_places(blits, blit, size)
+            copied = self.blit(images, places, blits.any(1))
+            places = places @ geometry_places(warps, geometry, size)
+            warped = self.warp(images, places)
+            images = _where(warps.any(1), warped, copied)
+            matrices, brightness = colours(recolours, colour)
+            return self.recolour(images, matrices, brightness, recolours.any(1))
 
     @staticmethod
     def _geometry_chances(p: float | Tensor) -> Tensor:
@@ -156,9 +209,11 @@ class Augment(nn.Module):
     def blit(images: Tensor, places: Tensor, changed: Tensor) -> Tensor:
         """Pixels copied as they are."""
         size = images.shape[-1]
-        along = torch.arange(size, device=images.device) - (size - 1) / 2
-        copied = look(images, sent(places, images.device), along, size, "nearest", "reflection")
-        return _where(sent(changed, images.device), copied, images)
+        half = (size - 1) / 2
+        along = torch.arange(size, device=images.device) - half
+        places = sent(places, images.device)
+        copied = look(images, places, along, size, "nearest", "reflection")
+        return _where(changed, copied, images)
 
     def warp(self, images: Tensor, places: Tensor) -> Tensor:
         """Resampling at twice the resolution, between the wavelet filter and its mirror image (ADA App. B.2).
@@ -166,28 +221,47 @@ class Augment(nn.Module):
         First the image is padded with its reflection, as far as the places need it and a reflection can reach. The
         finer image has a sample at each pixel and one sample between neighbours. The looked-up area extends beyond the
         edges by the reach of the second filter."""
-        size, half = images.shape[-1], (images.shape[-1] - 1) / 2
-        reach = (half + MARGIN) * places[:, :2, :2].abs().sum(2) + places[:, :2, 2].abs()
-        margin = min(math.ceil(float(reach.max()) - half) + MARGIN + 1, size - 1)
-        wide, taps = size + 2 * margin, self.wavelet.to(images.dtype)
-        fine = F.pad(images, (margin,) * 4, mode="reflect").flatten(0, 1)[:, None]
+        size = images.shape[-1]
+        half = (size - 1) / 2
+        turns = places[:, :2, :2]
+        turned = turns.abs().sum(2)
+        moved = places[:, :2, 2].abs()
+        reach = (half + MARGIN) * turned + moved
+        beyond = math.ceil(float(reach.max()) - half)  # pixels that the places need beyond the edges
+        margin = min(beyond + MARGIN + 1, size - 1)
+        wide = size + 2 * margin
+        taps = self.wavelet.to(images.dtype)
+        padded = F.pad(images, (margin,) * 4, mode="reflect")
+        fine = padded.flatten(0, 1)[:, None]
         for _ in "xy":
-            fine = F.conv_transpose2d(fine, 2 * taps, stride=(1, 2), padding=(0, CENTRE))[..., :-1].mT
-        along = (torch.arange(2 * size + len(SYM6) - 2, device=images.device) - CENTRE) / 2 - half
-        places, fine = sent(places, images.device), fine.view(*images.shape[:2], 2 * wide - 1, -1)
-        seen = look(fine, places, along, wide, "bilinear", "zeros")
-        seen = seen.flatten(0, 1)[:, None]
+            fine = F.conv_transpose2d(fine, 2 * taps, stride=(1, 2), padding=(0, CENTRE))
+            fine = fine[..., :-1].mT
+        batch, channels = images.shape[:2]
+        fine = fine.view(batch, channels, 2 * wide - 1, -1)
+        samples = 2 * size + len(SYM6) - 2
+        steps = torch.arange(samples, device=images.device)
+        along = (steps - CENTRE) / 2 - half
+        places = sent(places, images.device)
+        warped = look(fine, places, along, wide, "bilinear", "zeros")
+        warped = warped.flatten(0, 1)[:, None]
         for _ in "xy":
-            seen = F.conv2d(seen, taps, stride=(1, 2)).mT
-        return seen.view_as(images)
+            warped = F.conv2d(warped, taps, stride=(1, 2)).mT
+        return warped.view_as(images)
 
     @staticmethod
-    def recolour(images: Tensor, matrices: Tensor, brightness: Tensor, changed: Tensor) -> Tensor:
-        matrices, brightness, changed = (sent(each, images.device) for each in (matrices, brightness, changed))
+    def recolour(
+        images: Tensor,
+        matrices: Tensor,  # (batch, 3, 3)
+        brightness: Tensor,  # (batch,)
+        changed: Tensor,  # (batch,) which samples
+    ) -> Tensor:
+        brightness = sent(brightness, images.device)
+        matrices = sent(matrices, images.device).to(images.dtype)
         brighter = images + brightness[:, None, None, None]
-        return _where(changed, torch.einsum("bij,bjhw->bihw", matrices.to(images.dtype), brighter), images)
+        return _where(changed, torch.einsum("bij,bjhw->bihw", matrices, brighter), images)
 
 
 def _where(changed: Tensor, new: Tensor, old: Tensor) -> Tensor:
     """The new samples where `changed`, else the old ones, with exactly the same bits."""
-    return torch.where(changed[:, None, None, None], new, old)
+    mask = sent(changed, old.device)
+    return torch.where(mask[:, None, None, None], new, old)

@@ -14,7 +14,9 @@ def generator_loss(fake_logits: Tensor) -> Tensor:
 
 
 def discriminator_loss(real_logits: Tensor, fake_logits: Tensor) -> Tensor:
-    return F.softplus(-real_logits).mean() + F.softplus(fake_logits).mean()
+    of_reals = F.softplus(-real_logits).mean()
+    of_fakes = F.softplus(fake_logits).mean()
+    return of_reals + of_fakes
 
 
 def r1_penalty(real_logits: Tensor, reals: Tensor) -> Tensor:
@@ -51,8 +53,9 @@ def lazy_adam(
 ) -> torch.optim.Adam:
     """Adam that moves as far in interval + 1 updates as it would in interval (SG2 App. B, lazy regularisation)."""
     share = interval / (interval + 1)
-    scaled = betas[0] ** share, betas[1] ** share
-    optimiser = torch.optim.Adam(params, lr=lr, betas=scaled, eps=1e-8, fused=True)
+    first, second = betas
+    powers = (first**share, second**share)
+    optimiser = torch.optim.Adam(params, lr=lr, betas=powers, eps=1e-8, fused=True)
     for group in optimiser.param_groups:
         group["lr"] *= share
     return optimiser

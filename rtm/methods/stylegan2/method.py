@@ -27,10 +27,16 @@ from rtm.models.stylegan2.generator import StyleGenerator, build_generator
 
 
 def build_discriminator(experiment: Experiment) -> Discriminator:
-    gan, built = experiment.recipe.stylegan2, experiment.architecture
+    gan = experiment.recipe.stylegan2
     assert gan is not None
-    widths = (gan.channel_base, gan.channel_max)
-    return Discriminator(built.resolution, gan.architecture, *widths, gan.mbstd_group, built.classes)
+    return Discriminator(
+        experiment.architecture.resolution,
+        gan.architecture,
+        gan.channel_base,
+        gan.channel_max,
+        gan.mbstd_group,
+        experiment.architecture.classes,
+    )
 
 
 class StyleGAN2Method(Method):
@@ -40,7 +46,8 @@ class StyleGAN2Method(Method):
         experiment = setting.experiment
         assert experiment.recipe.stylegan2 is not None
         super().__init__(setting)
-        self.gan, self.classes = experiment.recipe.stylegan2, experiment.architecture.classes
+        self.gan = experiment.recipe.stylegan2
+        self.classes = experiment.architecture.classes
         if self.classes and setting.images.labels is None:
             raise UserError(f"{experiment.dataset_name} has no labels; set stylegan2.conditional to false.")
         torch.manual_seed(self.seed("weights"))
@@ -49,10 +56,9 @@ class StyleGAN2Method(Method):
         self.discriminator = build_discriminator(experiment).to(setting.device)
         self.augment = Augment().to(setting.device)
         self.networks = nn.ModuleDict({"generator": self.generator, "discriminator": self.discriminator})
-        intervals = {"generator": self.gan.path_every, "discriminator": self.gan.r1_every}
         self.optimizers = {
-            name: losses.lazy_adam(self.networks[name].parameters(), self.training.lr, self.training.betas, interval)
-            for name, interval in intervals.items()
+            "generator": self._optimizer(self.generator, self.gan.path_every),
+            "discriminator": self._optimizer(self.discriminator, self.gan.r1_every),
         }
         if self.training.compile:
             self.generator.compile_parts()
@@ -62,43 +68,69 @@ class StyleGAN2Method(Method):
         self.path_mean = torch.zeros((), device=setting.device)
         self.mean_length = self.path_mean  # mean path length of a whole batch
         self.w_seen: list[Tensor] = []  # w of each part of a batch
-        self.numbers: dict[str, Tensor | float] = {"p": self.p} if self.gan.ada else {}  # the last ones, for the log
+        self.numbers: dict[str, Tensor | float] = {}  # the last ones, for the log
+        if self.gan.ada:
+            self.numbers["p"] = self.p
+
+    def _optimizer(self, network: nn.Module, interval: int) -> torch.optim.Optimizer:
+        return losses.lazy_adam(network.parameters(), self.training.lr, self.training.betas, interval)
 
     def step(self, step: int) -> dict[str, Tensor | float]:
-        batch, reals = self.training.batch, self.batch(step)
+        batch = self.training.batch
+        reals = self.batch(step)
         number = torch.arange(batch) + step * batch
         self.w_seen.clear()
+        gan = self.gan
         self.numbers["loss"] = self._update("generator", self._generator_loss, number)
-        self.generator.mapping.track(distributed.mean(torch.cat(self.w_seen).mean(0, keepdim=True)))
-        if self.gan.path_length and step % self.gan.path_every == 0:
+        w = torch.cat(self.w_seen).mean(0, keepdim=True)
+        self.generator.mapping.track(distributed.mean(w))
+        if gan.path_length and step % gan.path_every == 0:
             self._update_paths(number[: batch // 2])
         pairs = torch.stack([number, reals], dim=1)  # (batch, 2)
         self.numbers["loss_d"] = self._update("discriminator", self._discriminator_loss, pairs)
-        if self.gan.r1_gamma and step % self.gan.r1_every == 0:
+        if gan.r1_gamma and step % gan.r1_every == 0:
             self.numbers["r1"] = self._update("discriminator", self._r1_loss, pairs)
-        if self.gan.ada and (step + 1) % self.gan.ada.interval == 0:
-            self._adapt(self.gan.ada.target, self.gan.ada.kimg)
+        if gan.ada and (step + 1) % gan.ada.interval == 0:
+            self._adapt(gan.ada.target, gan.ada.kimg)
         return dict(self.numbers)
 
     def ema_decay(self, step: int) -> float:
         batch = self.training.batch
-        return losses.ema_decay(batch, step * batch, 1000 * self.gan.ema_kimg, self.gan.ema_ramp)
+        half_life = 1000 * self.gan.ema_kimg
+        return losses.ema_decay(batch, step * batch, half_life, self.gan.ema_ramp)
 
     def extra(self) -> dict[str, Any]:
-        return {"p": self.p, "signs": self.signs, "path_mean": self.path_mean, "numbers": self.numbers}
+        return {
+            "p": self.p,
+            "signs": self.signs,
+            "path_mean": self.path_mean,
+            "numbers": self.numbers,
+        }
 
     def load_extra(self, extra: dict[str, Any]) -> None:
-        self.p, self.signs, self.path_mean = extra["p"], extra["signs"], extra["path_mean"]
+        self.p = extra["p"]
+        self.signs = extra["signs"]
+        self.path_mean = extra["path_mean"]
         self.numbers = extra["numbers"]
 
-    def _update(self, name: str, loss_of: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
-        """Update one network while the other is frozen; loss_of gives the mean over a part of the batch."""
+    def _update(
+        self,
+        name: str,  # of the network
+        loss_of: Callable[[Tensor], Tensor],  # the mean over a part of the batch
+        batch: Tensor,
+    ) -> Tensor:
+        """Update one network while the other is frozen."""
         for other, network in self.networks.items():
             network.requires_grad_(other == name)
-        return self.descend(name, lambda part, n: loss_of(part) * (len(part) / n), batch)
+
+        def weighted(part: Tensor, n: int) -> Tensor:
+            return loss_of(part) * (len(part) / n)
+
+        return self.descend(name, weighted, batch)
 
     def _generator_loss(self, number: Tensor) -> Tensor:
-        ws, labels, noise = self._styles("generator", sent(number, self.setting.device))
+        here = sent(number, self.device)
+        ws, labels, noise = self._styles("generator", here)
         self.w_seen.append(ws[:, 0].detach())
         with self._reduced():
             images = self.generator.synthesis(ws, noise)
@@ -109,37 +141,42 @@ class StyleGAN2Method(Method):
         part is computed twice."""
         parts = distributed.share(number).chunk(self.training.accumulate)
         if len(parts) > 1:
-            lengths = torch.cat([self._path_lengths(part).detach() for part in parts])
-            self.mean_length = distributed.mean(lengths.mean())
+            lengths = [self._path_lengths(part).detach() for part in parts]
+            mean = torch.cat(lengths).mean()
+            self.mean_length = distributed.mean(mean)
         self.numbers["path"] = self._update("generator", self._path_loss, number)
         self.path_mean = losses.path_target(self.path_mean, self.mean_length)
 
     def _path_loss(self, number: Tensor) -> Tensor:
         lengths = self._path_lengths(number)
         mean = lengths.mean()
+        value = mean.detach()
         if self.training.accumulate == 1:
-            self.mean_length = distributed.mean(mean.detach())
-        mean = mean + self.mean_length - mean.detach()  # the value of all parts, the gradient of this part
+            self.mean_length = distributed.mean(value)
+        mean = mean + self.mean_length - value  # the value of all parts, the gradient of this part
         target = losses.path_target(self.path_mean, mean)
-        return losses.path_penalty(lengths, target) * self.gan.path_length * self.gan.path_every
+        penalty = losses.path_penalty(lengths, target)
+        return penalty * self.gan.path_length * self.gan.path_every
 
     def _path_lengths(self, number: Tensor) -> Tensor:
         """Path lengths, in float32 and uncompiled: torch.compile has no second derivatives, and they need precision."""
-        number = sent(number, self.setting.device)
+        number = sent(number, self.device)
         ws, _, noise = self._styles("path", number)
         with torch.compiler.set_stance("force_eager"):
             images = self.generator.synthesis(ws, noise)
-            y = normal(self.seed("path projection"), number, images[0].numel()).view_as(images)
-            return losses.path_lengths(images, ws, y)
+            pixels = images[0].numel()
+            y = normal(self.seed("path projection"), number, pixels)
+            return losses.path_lengths(images, ws, y.view_as(images))
 
     def _discriminator_loss(self, pairs: Tensor) -> Tensor:
+        on_cpu = pairs[:, 0]  # the numbers, where the augmentations need them
         number, reals, real_labels = self._reals(pairs)
         with self._reduced():
             with torch.no_grad():
                 ws, labels, noise = self._styles("discriminator", number)
                 fakes = self.generator.synthesis(ws, noise)
-            fake_logits = self._judged(fakes, labels, "fake", pairs[:, 0])
-            real_logits = self._judged(reals, real_labels, "real", pairs[:, 0])
+            fake_logits = self._judged(fakes, labels, "fake", on_cpu)
+            real_logits = self._judged(reals, real_labels, "real", on_cpu)
         self._count(real_logits)
         return losses.discriminator_loss(real_logits, fake_logits)
 
@@ -155,50 +192,70 @@ class StyleGAN2Method(Method):
 
     def _adapt(self, target: float, kimg: float) -> None:
         total, seen = self.signs.tolist()
-        self.p = adapt(self.p, total / seen, round(seen), target, kimg)
-        self.numbers.update(p=self.p, sign=total / seen)
+        mean = total / seen
+        self.p = adapt(self.p, mean, round(seen), target, kimg)
+        self.numbers |= {"p": self.p, "sign": mean}
         self.signs.zero_()
 
     def _count(self, real_logits: Tensor) -> None:
         """Add the signs of all processes to the sums. Every process keeps the same sums, so all have the same state."""
         signs = real_logits.detach().sign()
-        share = distributed.world() * distributed.mean(signs.sum())
-        self.signs += torch.stack([share, torch.full_like(share, len(signs) * distributed.world())])
+        world = distributed.world()
+        mean = distributed.mean(signs.sum())
+        total = world * mean
+        count = torch.full_like(total, len(signs) * world)
+        self.signs += torch.stack([total, count])
 
     def _reduced(self) -> torch.autocast | nullcontext[None]:
         if self.training.precision == "float32":
             return nullcontext()
-        return torch.autocast(self.setting.device.type, torch.bfloat16)
+        return torch.autocast(self.device.type, torch.bfloat16)
 
     def _styles(self, purpose: str, number: Tensor) -> tuple[Tensor, Tensor | None, Noise]:
         """ws of new latents (some of them mixed with the w of other latents), their labels and their noise."""
-        seed, dim = self.seed(purpose), self.setting.experiment.recipe.dim
+        seed = self.seed(purpose)
+        mapping = self.generator.mapping
         labels = labels_of(seed, number, self.classes)
-        w = self.generator.mapping.map(latents(seed, number, dim), labels)
-        if not self.gan.mixing:
-            return self.generator.mapping.styles(w), labels, noise_of(seed, number)
+        w = mapping.map(latents(seed, number, self.dim), labels)
+        mixing = None
+        if self.gan.mixing:
+            z2 = latents(self.seed(f"{purpose} mixing"), number, self.dim)
+            mixing = mapping.map(z2, labels), self._crossover(purpose, number)
+        return mapping.styles(w, mixing), labels, noise_of(seed, number)
+
+    def _crossover(self, purpose: str, number: Tensor) -> Tensor:
+        """The layer from which on each sample has other styles; without mixing, the number of layers."""
         layers = self.generator.synthesis.num_ws
-        mixed, place = uniform(normal(self.seed(f"{purpose} crossover"), number, 2)).unbind(1)
-        crossover = torch.where(mixed < self.gan.mixing, 1 + (place * (layers - 1)).long(), layers)
-        w2 = self.generator.mapping.map(latents(self.seed(f"{purpose} mixing"), number, dim), labels)
-        return self.generator.mapping.styles(w, (w2, crossover)), labels, noise_of(seed, number)
+        draws = normal(self.seed(f"{purpose} crossover"), number, 2)
+        chance, place = uniform(draws).unbind(1)
+        layer = 1 + (place * (layers - 1)).long()
+        return torch.where(chance < self.gan.mixing, layer, layers)
 
     def _reals(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """The numbers of the step's images, the real images and their labels."""
-        device = self.setting.device
-        number, index = sent(pairs[:, 0], device), pairs[:, 1]
-        images = self.setting.images.batch(index, device)
+        number = sent(pairs[:, 0], self.device)
+        index = pairs[:, 1]
+        images = self.images.batch(index, self.device)
         if self.gan.flips:
-            flipped = normal(self.seed("flip"), number, 1)[:, 0] > 0
-            images = torch.where(flipped[:, None, None, None], images.flip(3), images)
+            draws = normal(self.seed("flip"), number, 1)
+            flipped = draws[:, :, None, None] > 0
+            images = torch.where(flipped, images.flip(3), images)
         if not self.classes:
             return number, images, None
-        assert self.setting.images.labels is not None
-        return number, images, sent(torch.from_numpy(self.setting.images.labels)[index], device)
+        assert self.images.labels is not None
+        labels = torch.from_numpy(self.images.labels)[index]
+        return number, images, sent(labels, self.device)
 
-    def _judged(self, images: Tensor, labels: Tensor | None, purpose: str, number: Tensor) -> Tensor:
+    def _judged(
+        self,
+        images: Tensor,
+        labels: Tensor | None,
+        purpose: str,  # of the random numbers
+        number: Tensor,  # of each image, on the CPU
+    ) -> Tensor:
         """Logits of the augmented images; at p = 0 the augmentations are the identity."""
         if self.p > 0:
-            images = self.augment(images, self.p, self.seed(f"augment {purpose}"), number)
+            seed = self.seed(f"augment {purpose}")
+            images = self.augment(images, self.p, seed, number)
         logits: Tensor = self.discriminator(images, labels)
         return logits

@@ -2,13 +2,14 @@
 
 import math
 from contextlib import nullcontext
+from itertools import pairwise
 from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from rtm.core.errors import UserError
-from rtm.models.layers import Linear, full_precision
+from rtm.models.layers import Linear, no_autocast
 from rtm.models.stylegan2.layers import REDUCED_STAGES, EqualConv, channels, lrelu, resolutions
 from rtm.models.stylegan2.mapping import LabelEmbedding
 
@@ -22,14 +23,20 @@ class Stage(nn.Module):
         super().__init__()
         self.first = EqualConv(fan_in, fan_in, size=3)
         self.second = EqualConv(fan_in, fan_out, size=3, down=True)
-        self.skip = EqualConv(fan_in, fan_out, size=1, down=True, bias=False) if architecture == "resnet" else None
+        self.skip = None
+        if architecture == "resnet":
+            self.skip = EqualConv(fan_in, fan_out, size=1, down=True, bias=False)
         self.reduced = reduced
 
     def forward(self, x: Tensor) -> Tensor:
-        with nullcontext() if self.reduced else full_precision(x):
-            x = x if self.reduced else x.to(self.first.weight.dtype)
-            y = lrelu(self.second(lrelu(self.first(x))))
-            return y if self.skip is None else (y + self.skip(x)) * math.sqrt(0.5)
+        with nullcontext() if self.reduced else no_autocast(x):
+            if not self.reduced:
+                x = x.to(self.first.weight.dtype)
+            y = lrelu(self.first(x))
+            y = lrelu(self.second(y))
+            if self.skip is None:
+                return y
+            return cast(Tensor, (y + self.skip(x)) * math.sqrt(0.5))
 
 
 def minibatch_deviation(x: Tensor, group: int) -> Tensor:
@@ -39,9 +46,10 @@ def minibatch_deviation(x: Tensor, group: int) -> Tensor:
         raise UserError(
             f"A process gets {batch} images a step; make the batch a multiple of mbstd_group = {group} per process."
         )
-    deviation = x.reshape(batch // group, group, -1).var(1, unbiased=False).add(1e-8).sqrt().mean(1)
-    channel = deviation.repeat_interleave(group).view(batch, 1, 1, 1).expand(-1, 1, height, width)
-    return torch.cat([x, channel], dim=1)
+    variance = x.reshape(batch // group, group, -1).var(1, unbiased=False)
+    deviation = variance.add(1e-8).sqrt().mean(1)
+    channel = deviation.repeat_interleave(group).view(batch, 1, 1, 1)
+    return torch.cat([x, channel.expand(-1, 1, height, width)], dim=1)
 
 
 class LabelMapping(nn.Module):
@@ -75,9 +83,9 @@ class Discriminator(nn.Module):
         steps = resolutions(resolution)[::-1]  # from the image down to 4 x 4
         widths = [channels(step, channel_base, channel_max) for step in steps]
         self.rgb = EqualConv(3, widths[0], size=1)
-        self.stages = nn.ModuleList(
-            Stage(widths[i], widths[i + 1], architecture, reduced=i < REDUCED_STAGES) for i in range(len(steps) - 1)
-        )
+        self.stages = nn.ModuleList()
+        for i, (before, after) in enumerate(pairwise(widths)):
+            self.stages.append(Stage(before, after, architecture, reduced=i < REDUCED_STAGES))
         width = widths[-1]
         self.mbstd_group = mbstd_group
         self.conv = EqualConv(width + 1, width, size=3)
@@ -89,9 +97,11 @@ class Discriminator(nn.Module):
         x = lrelu(self.rgb(images))
         for stage in self.stages:
             x = stage(x)
-        with full_precision(x):
-            x = lrelu(self.conv(minibatch_deviation(x.to(self.conv.weight.dtype), self.mbstd_group)))
-            x = self.out(lrelu(self.hidden(x.flatten(1))))  # (batch, 1 or width)
+        with no_autocast(x):
+            x = minibatch_deviation(x.to(self.conv.weight.dtype), self.mbstd_group)
+            x = lrelu(self.conv(x))
+            x = lrelu(self.hidden(x.flatten(1)))
+            x = self.out(x)  # (batch, 1 or width)
             if self.labels is None:
                 return cast(Tensor, x.squeeze(1))
             if labels is None:

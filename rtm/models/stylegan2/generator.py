@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rtm.config.architecture import Architecture
-from rtm.models.layers import Linear, Noise, compile_mapper, compile_part, full_precision
+from rtm.models.layers import Linear, Noise, compile_mapper, compile_part, no_autocast
 from rtm.models.registry import build_mapper
 from rtm.models.stylegan2.layers import BLUR, REDUCED_STAGES, channels, fir, lrelu, resolutions, upfirdn
 from rtm.models.stylegan2.mapping import StyleMapping
@@ -39,11 +39,12 @@ class ModulatedConv(nn.Module):
         self.affine = Linear(dim, fan_in, bias=1.0, equalised=True)
         self.weight = nn.Parameter(torch.randn(fan_out, fan_in, size, size))
         self.gain = 1 / math.sqrt(fan_in * size**2)
-        self.demodulate, self.up = demodulate, up
+        self.demodulate = demodulate
+        self.up = up
         self.register_buffer("blur", fir(BLUR, gain=2.0), persistent=False)
 
     def forward(self, x: Tensor, w: Tensor) -> Tensor:
-        with full_precision(w):
+        with no_autocast(w):
             style = self.affine(w)  # (batch, fan_in)
         weight = self.weight * self.gain
         x = x * style.to(x.dtype)[:, :, None, None]
@@ -52,11 +53,12 @@ class ModulatedConv(nn.Module):
             x = upfirdn(x, self.blur, pad=(1, 1))
         else:
             x = F.conv2d(x, weight, padding=weight.shape[-1] // 2)
-        return x * self._scale(style, weight).to(x.dtype)[:, :, None, None] if self.demodulate else x
-
-    def _scale(self, style: Tensor, weight: Tensor) -> Tensor:
-        with full_precision(style):
-            return (style.square() @ weight.square().sum((2, 3)).T + 1e-8).rsqrt()  # (batch, fan_out)
+        if not self.demodulate:
+            return x
+        with no_autocast(style):
+            energy = weight.square().sum((2, 3))  # (fan_out, fan_in)
+            scale = (style.square() @ energy.T + 1e-8).rsqrt()  # (batch, fan_out)
+        return torch.mul(x, scale.to(x.dtype)[:, :, None, None])
 
 
 class StyledLayer(nn.Module):
@@ -80,26 +82,42 @@ class Stage(nn.Module):
 
     blur: Tensor
 
-    def __init__(self, dim: int, fan_in: int, fan_out: int, resolution: int, reduced: bool) -> None:
+    def __init__(
+        self,
+        dim: int,
+        fan_in: int,
+        fan_out: int,
+        resolution: int,
+        reduced: bool,
+    ) -> None:
         super().__init__()
-        first = [] if resolution == 4 else [StyledLayer(dim, fan_in, fan_out, up=True)]
-        self.layers = nn.ModuleList([*first, StyledLayer(dim, fan_out, fan_out)])
+        self.layers = nn.ModuleList()
+        if resolution > 4:
+            self.layers.append(StyledLayer(dim, fan_in, fan_out, up=True))
+        self.layers.append(StyledLayer(dim, fan_out, fan_out))
         self.rgb = ModulatedConv(dim, fan_out, 3, size=1, demodulate=False)
         self.rgb_bias = nn.Parameter(torch.zeros(3))
-        self.resolution, self.reduced = resolution, reduced
+        self.resolution = resolution
+        self.reduced = reduced
         self.register_buffer("blur", fir(BLUR, gain=2.0), persistent=False)
 
     def forward(
-        self, x: Tensor, image: Tensor | None, ws: list[Tensor], noise: list[Tensor | None]
+        self,
+        x: Tensor,
+        image: Tensor | None,
+        ws: list[Tensor],
+        noise: list[Tensor | None],
     ) -> tuple[Tensor, Tensor]:
-        with nullcontext() if self.reduced else full_precision(x):
+        with nullcontext() if self.reduced else no_autocast(x):
             for layer, w, field in zip(self.layers, ws[:-1], noise, strict=True):
                 x = layer(x, w, field)
-            rgb = self.rgb(x, ws[-1]).to(self.rgb_bias.dtype) + self.rgb_bias[:, None, None]
+            rgb = self.rgb(x, ws[-1]).to(self.rgb_bias.dtype)
+            rgb = rgb + self.rgb_bias[:, None, None]
         if image is None:
             return x, rgb
-        with full_precision(x):
-            return x, upfirdn(image, self.blur, up=2, pad=(2, 1)) + rgb
+        with no_autocast(x):
+            larger = upfirdn(image, self.blur, up=2, pad=(2, 1))
+            return x, larger + rgb
 
 
 class Synthesis(nn.Module):
@@ -118,22 +136,25 @@ class Synthesis(nn.Module):
         widths = [channels(step, channel_base, channel_max) for step in steps]
         self.num_ws = 2 * len(steps)  # a stage's image layer shares its w with the next stage's first layer
         self.constant = nn.Parameter(torch.randn(widths[0], 4, 4))
-        self.stages = nn.ModuleList(
-            Stage(dim, widths[max(i - 1, 0)], widths[i], step, reduced=i >= len(steps) - REDUCED_STAGES)
-            for i, step in enumerate(steps)
-        )
+        self.stages = nn.ModuleList()
+        before = widths[0]
+        for i, (step, width) in enumerate(zip(steps, widths, strict=True)):
+            reduced = i >= len(steps) - REDUCED_STAGES
+            self.stages.append(Stage(dim, before, width, step, reduced))
+            before = width
 
     def forward(self, ws: Tensor, noise: Noise | None = None) -> Tensor:
         """Images for ws. `noise` gives the maps of all layers, so the caller can make them functions of the sample.
         Without `noise`, no noise is added."""
         styles = list(ws.unbind(1))
         stages = cast(list[Stage], list(self.stages))
-        wanted = [(stage.resolution, layer) for stage in stages for layer in range(len(stage.layers))]
-        drawn = iter(noise(wanted) if noise else [None] * len(wanted))
-        x, image = self.constant.expand(len(ws), -1, -1, -1), None
+        layers = [(stage.resolution, layer) for stage in stages for layer in range(len(stage.layers))]
+        maps = iter(noise(layers) if noise else [None] * len(layers))
+        x = self.constant.expand(len(ws), -1, -1, -1)
+        image = None
         for index, stage in enumerate(stages):
-            w, maps = styles[max(2 * index - 1, 0) : 2 * index + 2], [next(drawn) for _ in stage.layers]
-            x, image = stage(x, image, w, maps)
+            w = styles[max(2 * index - 1, 0) : 2 * index + 2]
+            x, image = stage(x, image, w, [next(maps) for _ in stage.layers])
         return cast(Tensor, image)
 
 
@@ -163,9 +184,13 @@ class StyleGenerator(nn.Module):
         mixing: tuple[Tensor, Tensor] | None = None,  # (z2, crossover), see `StyleMapping.styles`
         **depth: float | Tensor,  # of a recursive mapper: H, or tolerance and max_H
     ) -> Tensor:
-        w, mapping = self.mapping.map(z, labels, **depth), self.mapping
-        ws = mapping.styles(w, None if mixing is None else (mapping.map(mixing[0], labels, **depth), mixing[1]))
-        return cast(Tensor, self.synthesis(mapping.truncate(ws, truncation), noise))
+        w = self.mapping.map(z, labels, **depth)
+        if mixing is not None:
+            z2, crossover = mixing
+            mixing = self.mapping.map(z2, labels, **depth), crossover
+        ws = self.mapping.styles(w, mixing)
+        ws = self.mapping.truncate(ws, truncation)
+        return cast(Tensor, self.synthesis(ws, noise))
 
     def compile_parts(self) -> None:
         """Compile only the parts that become faster by it."""
@@ -176,7 +201,9 @@ class StyleGenerator(nn.Module):
 
 def build_generator(architecture: Architecture) -> StyleGenerator:
     """Build the synthesis before the mapper: so with one seed, it starts with the same weights for all mappers."""
-    dim, classes = architecture.dim, architecture.classes
+    dim = architecture.dim
     assert architecture.stylegan2 is not None
     synthesis = Synthesis(dim, architecture.resolution, **architecture.stylegan2)
-    return StyleGenerator(build_mapper(architecture.mapper, dim, 2 * dim if classes else None), synthesis, classes)
+    in_dim = 2 * dim if architecture.classes else dim
+    mapper = build_mapper(architecture.mapper, dim, in_dim)
+    return StyleGenerator(mapper, synthesis, architecture.classes)

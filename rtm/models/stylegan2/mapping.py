@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rtm.config.classes import imported
 from rtm.core.errors import UserError
-from rtm.models.layers import Linear, full_precision, pixel_norm
+from rtm.models.layers import Linear, no_autocast, pixel_norm
 
 
 class LabelEmbedding(nn.Module):
@@ -27,7 +27,7 @@ class LabelEmbedding(nn.Module):
 
 
 class StyleMapping(nn.Module):
-    """Any mapper in a StyleGAN: in ours, or in another one by `G.mapping = StyleMapping.rtm(...)` (docs/foreign.md).
+    """Any mapper in a StyleGAN: in ours, or in another one by `G.mapping = StyleMapping.rtm(...)` (docs/extending.md).
 
     It is called like StyleGAN's mapping: (z, c, truncation_psi, ...) -> ws (batch, num_ws, dim). With labels, the
     mapper's input is PixelNorm(z) beside PixelNorm(embedding of c), so build it with in_dim = z_dim + dim.
@@ -45,8 +45,11 @@ class StyleMapping(nn.Module):
         ignore_labels: bool = False,  # whether an unconditional mapping ignores labels; otherwise they are an error
     ) -> None:
         super().__init__()
+        self.mapper = mapper
+        self.num_ws = num_ws
+        self.c_dim = c_dim
+        self.w_avg_beta = w_avg_beta
         self.ignore_labels = ignore_labels
-        self.mapper, self.num_ws, self.c_dim, self.w_avg_beta = mapper, num_ws, c_dim, w_avg_beta
         self.w_dim = cast(int, mapper.dim) if dim is None else dim
         if c_dim and getattr(mapper, "in_dim", math.inf) <= self.w_dim:
             raise UserError(f"A mapper with labels takes z and their embedding; build it with in_dim={2 * self.w_dim}.")
@@ -55,12 +58,19 @@ class StyleMapping(nn.Module):
 
     @classmethod
     def rtm(
-        cls, z_dim: int, c_dim: int, w_dim: int, num_ws: int, ignore_labels: bool = False, **options: Any
+        cls,
+        z_dim: int,
+        c_dim: int,
+        w_dim: int,
+        num_ws: int,
+        ignore_labels: bool = False,
+        **options: Any,
     ) -> "StyleMapping":
         """RTM with the arguments of a StyleGAN's own mapping network. Such a generator is trained at one learning rate.
         With the default `lr_mul`, a step moves w as far as with StyleGAN's 2-layer MLP. `options` go to `RTM`."""
-        given = {"tokens": None, "width": 128, "H": 16, "L": 1, "lr_mul": 0.004, **options}
-        mapper = imported("rtm.models.mappers:RTM")(w_dim, in_dim=z_dim + (w_dim if c_dim else 0), **given)
+        options = {"tokens": None, "width": 128, "H": 16, "L": 1, "lr_mul": 0.004, **options}
+        in_dim = z_dim + w_dim if c_dim else z_dim
+        mapper = imported("rtm.models.mappers:RTM")(w_dim, in_dim=in_dim, **options)
         return cls(mapper, num_ws, c_dim, ignore_labels=ignore_labels)
 
     def forward(
@@ -75,11 +85,12 @@ class StyleMapping(nn.Module):
         w = self.map(z, c)
         if self.training and update_emas and not skip_w_avg_update:
             self.track(w.detach())
-        return self.truncate(self.styles(w), truncation_psi, truncation_cutoff).contiguous()  # users may write into it
+        ws = self.truncate(self.styles(w), truncation_psi, truncation_cutoff)
+        return ws.contiguous()  # users may write into it
 
     def map(self, z: Tensor, c: Tensor | None = None, **depth: float | Tensor) -> Tensor:
         """z to w. `depth` has a recursive mapper's H, or its tolerance and max_H."""
-        with full_precision(z):
+        with no_autocast(z):
             return cast(Tensor, self.mapper(self.conditioned(z, c), **depth))
 
     def conditioned(self, z: Tensor, c: Tensor | None) -> Tensor:
@@ -98,13 +109,15 @@ class StyleMapping(nn.Module):
             return ws
         other, crossover = mixing
         layer = torch.arange(self.num_ws, device=w.device)
-        return torch.where((layer < crossover[:, None])[:, :, None], ws, other[:, None])
+        before = layer < crossover[:, None]
+        return torch.where(before[:, :, None], ws, other[:, None])
 
     def truncate(self, ws: Tensor, psi: float, cutoff: int | None = None) -> Tensor:
         if psi == 1:
             return ws
         first = ws[:, :cutoff]
-        return torch.cat([self.w_avg.lerp(first, psi), ws[:, first.shape[1] :]], 1)
+        rest = ws[:, first.shape[1] :]
+        return torch.cat([self.w_avg.lerp(first, psi), rest], 1)
 
     @torch.no_grad()
     def track(self, w: Tensor) -> None:

@@ -14,7 +14,10 @@ from rtm.methods.imle.method import ImleMethod
 
 @pytest.mark.parametrize(("chunk", "processes"), [(20, 2), (16, 2), (48, 3), (7, 4)])
 def test_processes_share_the_data_features(
-    chunk: int, processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chunk: int,
+    processes: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     matching = ImleMethod(
         smoke_workspace.setting(tmp_path, smoke_workspace.experiment("shells_imle_rtm", batch=16))
@@ -43,5 +46,7 @@ def test_processes_share_the_data_features(
 
 
 def test_the_gap_of_equal_and_of_disjoint_samples() -> None:
-    few, many = torch.tensor([0.0, 1.0, 1.0, 3.0]), torch.tensor([0.0, 1.0, 1.0, 3.0]).repeat(5)
-    assert gap(few, many) == 0 and gap(few, many + 4) == 1
+    few = torch.tensor([0.0, 1.0, 1.0, 3.0])
+    many = torch.tensor([0.0, 1.0, 1.0, 3.0]).repeat(5)
+    assert gap(few, many) == 0
+    assert gap(few, many + 4) == 1

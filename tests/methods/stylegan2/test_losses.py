@@ -7,6 +7,7 @@ import pytest
 import torch
 from support.small_gan import DIM, small_discriminator, small_generator
 from torch import Tensor, nn
+from torch.testing import assert_close
 
 from rtm.methods.stylegan2.losses import (
     discriminator_loss,
@@ -22,11 +23,12 @@ from rtm.models.stylegan2.discriminator import Architecture
 
 
 def test_logistic_losses() -> None:
-    real, fake = torch.tensor([2.0, -1.0]), torch.tensor([0.5, 3.0])
+    real = torch.tensor([2.0, -1.0])
+    fake = torch.tensor([0.5, 3.0])
     sigmoid = torch.sigmoid
-    torch.testing.assert_close(generator_loss(fake), -sigmoid(fake).log().mean())
+    assert_close(generator_loss(fake), -sigmoid(fake).log().mean())
     expected = -sigmoid(real).log().mean() - (1 - sigmoid(fake)).log().mean()
-    torch.testing.assert_close(discriminator_loss(real, fake), expected)
+    assert_close(discriminator_loss(real, fake), expected)
 
 
 def test_r1_of_a_quadratic_critic() -> None:
@@ -35,9 +37,9 @@ def test_r1_of_a_quadratic_critic() -> None:
     x = torch.randn(4, 3, 5, 5, requires_grad=True)
     penalty = r1_penalty(a * x.square().sum((1, 2, 3)) / 2, x)
     square = x.detach().square().sum((1, 2, 3)).mean()
-    torch.testing.assert_close(penalty, 1.125 * square)
+    assert_close(penalty, 1.125 * square)
     (gradient,) = torch.autograd.grad(penalty, a)
-    torch.testing.assert_close(gradient, 1.5 * square)
+    assert_close(gradient, 1.5 * square)
 
 
 def numeric_matches(loss: Any, parameters: list[nn.Parameter], step: float = 1e-6) -> None:
@@ -54,7 +56,12 @@ def numeric_matches(loss: Any, parameters: list[nn.Parameter], step: float = 1e-
         with torch.no_grad():
             for parameter, direction in zip(parameters, directions, strict=True):
                 parameter.sub_(direction, alpha=sign * step)
-    torch.testing.assert_close(cast(Tensor, slope).detach(), (values[0] - values[1]) / (2 * step), rtol=1e-4, atol=1e-7)
+    assert_close(
+        cast(Tensor, slope).detach(),
+        (values[0] - values[1]) / (2 * step),
+        rtol=1e-4,
+        atol=1e-7,
+    )
 
 
 @pytest.mark.parametrize("architecture", ["orig", "resnet"])
@@ -74,7 +81,7 @@ def test_path_lengths_against_the_whole_jacobian() -> None:
         jacobian: Tensor = torch.func.jacrev(lambda one: synthesis(one[None])[0])(ws[sample].detach())
         projected = (jacobian * y[sample, :, :, :, None, None]).sum((0, 1, 2)) / 8  # (num_ws, dim)
         expected = (projected.square().sum() / 4).sqrt()
-        torch.testing.assert_close(lengths[sample].detach(), expected)
+        assert_close(lengths[sample].detach(), expected)
 
 
 def test_path_length_gradient_against_finite_differences() -> None:
@@ -108,8 +115,10 @@ def test_lazy_adam_of_the_recipes() -> None:
     weight = [nn.Parameter(torch.zeros(1))]
     g = lazy_adam(weight, lr=0.0025, betas=(0.0, 0.99), interval=4).param_groups[0]
     d = lazy_adam([{"params": weight, "lr": 0.00025}], 0.0025, (0.0, 0.99), 16).param_groups[0]
-    assert g["lr"] == pytest.approx(0.002) and g["betas"] == pytest.approx((0, 0.99 ** (4 / 5)))
-    assert d["lr"] == pytest.approx(0.00025 * 16 / 17) and d["betas"] == pytest.approx((0, 0.99 ** (16 / 17)))
+    assert g["lr"] == pytest.approx(0.002)
+    assert g["betas"] == pytest.approx((0, 0.99 ** (4 / 5)))
+    assert d["lr"] == pytest.approx(0.00025 * 16 / 17)
+    assert d["betas"] == pytest.approx((0, 0.99 ** (16 / 17)))
 
 
 def test_ema_half_life_is_counted_in_images() -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.small_gan import small_discriminator
+from torch.testing import assert_close
 
 from rtm.core.errors import UserError
 from rtm.models.layers import parameters
@@ -26,7 +27,7 @@ def test_minibatch_deviation_against_a_loop() -> None:
             for j in range(3)
         ]
         expected = torch.full((3, 3, 3), sum(deviations) / len(deviations))
-        torch.testing.assert_close(out[start : start + 3, 4], expected)
+        assert_close(out[start : start + 3, 4], expected)
 
 
 def test_groups_never_depend_silently_on_the_batch() -> None:
@@ -35,16 +36,19 @@ def test_groups_never_depend_silently_on_the_batch() -> None:
 
 
 def test_a_batch_cut_at_groups_gives_the_same_logits() -> None:
-    discriminator, images = small_discriminator(), torch.randn(4, 3, 8, 8)
+    discriminator = small_discriminator()
+    images = torch.randn(4, 3, 8, 8)
     parts = torch.cat([discriminator(images[:2]), discriminator(images[2:])])
-    torch.testing.assert_close(discriminator(images), parts)
+    assert_close(discriminator(images), parts)
 
 
 def test_residual_discriminator_adds_a_linear_path() -> None:
-    orig, resnet = small_discriminator("orig"), small_discriminator("resnet")
+    orig = small_discriminator("orig")
+    resnet = small_discriminator("resnet")
     assert parameters(resnet) - parameters(orig) == 4 * 5  # one 1 x 1 convolution without bias from 4 to 5 channels
     resnet.load_state_dict({**resnet.state_dict(), **orig.state_dict()})
-    stage, plain = cast(Any, resnet.stages[0]), orig.stages[0]
+    stage = cast(Any, resnet.stages[0])
+    plain = orig.stages[0]
     x = torch.randn(2, 4, 8, 8)
     skip = F.conv2d(upfirdn(x, fir(BLUR), down=2, pad=(1, 1)), stage.skip.weight / 2)  # 1 / sqrt(4)
-    torch.testing.assert_close(stage(x), (plain(x) + skip) / math.sqrt(2))
+    assert_close(stage(x), (plain(x) + skip) / math.sqrt(2))

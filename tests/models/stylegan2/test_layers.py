@@ -9,7 +9,13 @@ from rtm.models.stylegan2.generator import ModulatedConv
 from rtm.models.stylegan2.layers import BLUR, EqualConv, channels, fir, lrelu, resolutions, upfirdn
 
 
-def slow_upfirdn(x: Tensor, kernel: Tensor, up: int, down: int, pad: tuple[int, int]) -> Tensor:
+def slow_upfirdn(
+    x: Tensor,
+    kernel: Tensor,
+    up: int,
+    down: int,
+    pad: tuple[int, int],
+) -> Tensor:
     height, width = x.shape
     canvas = torch.zeros(height * up + sum(pad), width * up + sum(pad), dtype=x.dtype)
     for i in range(height):
@@ -29,7 +35,8 @@ def slow_upfirdn(x: Tensor, kernel: Tensor, up: int, down: int, pad: tuple[int, 
 
 @pytest.mark.parametrize(("up", "down", "pad"), [(1, 1, (2, 2)), (2, 1, (2, 1)), (1, 2, (1, 1)), (3, 2, (0, 4))])
 def test_upfirdn_is_a_direct_convolution(up: int, down: int, pad: tuple[int, int]) -> None:
-    x, kernel = torch.randn(2, 3, 6, 5, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64)
+    x = torch.randn(2, 3, 6, 5, dtype=torch.float64)
+    kernel = torch.randn(4, 4, dtype=torch.float64)
     out = upfirdn(x, kernel, up, down, pad)
     for sample in range(2):
         for channel in range(3):
@@ -53,12 +60,14 @@ def test_resampling_keeps_every_point_in_its_place_and_the_brightness() -> None:
     halved = [EqualConv(1, 1, size=size, down=True) for size in (1, 3)]
     for conv in halved:
         nn.init.ones_(conv.weight)
-    assert up.shape[-1] == 16 and up.sum().item() == pytest.approx(4)
+    assert up.shape[-1] == 16
+    assert up.sum().item() == pytest.approx(4)
     assert centre(up[0, 0]) == pytest.approx((7, 9))
     assert centre(wide(x, torch.zeros(1, 2))[0, 0].detach()) == pytest.approx((7, 9))
     for conv in halved:
         down = conv(upfirdn(x, fir(BLUR, gain=2.0), up=2, pad=(2, 1)))
-        assert down.shape[-1] == 8 and centre(down[0, 0].detach()) == pytest.approx((3.5, 4.5))
+        assert down.shape[-1] == 8
+        assert centre(down[0, 0].detach()) == pytest.approx((3.5, 4.5))
 
 
 def test_resolutions_are_powers_of_two() -> None:
