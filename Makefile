@@ -4,10 +4,12 @@
 # make report: one page with all results, for a browser
 # make install: the tested versions, by their hashes (requirements.lock)
 #   TORCH=cpu: without CUDA, 1.5 GB instead of 5.5, from PyTorch's own index
+#   FAISS=gpu: the search of RS-IMLE on the GPU (faiss-gpu in place of faiss-cpu)
 #   LOCK=: the newest versions that pyproject.toml allows
-# make lock: write requirements.lock again after a change of pyproject.toml
+# make lock: write requirements.lock and requirements.gpu.lock again after a change of pyproject.toml
 PYTHON ?= python3
 TORCH ?= cuda
+FAISS ?= cpu
 LOCK ?= requirements.lock
 BIN := .venv/bin
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -45,37 +47,43 @@ types: $(BIN)/.installed
 	snakemake --lint
 
 pdf: $(BIN)/.installed
-	rtm pdf --scale $(SCALE)
+	rtm report --pdf --scale $(SCALE)
 
 report: $(BIN)/.installed
 	rtm report --scale $(SCALE)
 
 install: $(BIN)/.installed
 
-PIP = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --quiet
-TORCH_PINS = $(shell sed -nE 's/^(torch|torchvision)(==[^ ]+).*/\1\2/p' $(LOCK))
+UV := $(or $(shell command -v uv),$(BIN)/uv)
+PIP = $(UV) pip install --quiet --python $(BIN)/python
 
+# uv takes the place of pip: it is there, or .venv gets the version of the lock
 $(BIN)/.installed: pyproject.toml $(LOCK)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "RTM needs Python 3.11 or newer: make PYTHON=python3.12 demo")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Installing into .venv: several GB, a few minutes."
+	test -x $(UV) || $(BIN)/python -m pip install --disable-pip-version-check --quiet $(shell sed -nE 's/^(uv==[^ ]+).*/\1/p' requirements.lock)
+	@echo "Installing into .venv: several GB, a minute or more."
 ifeq ($(LOCK),)
 	$(PIP) --editable '.[dev]'
 else ifeq ($(TORCH),cpu)
-	$(PIP) --no-deps --index-url https://download.pytorch.org/whl/cpu $(TORCH_PINS)
-	awk '/^[a-z]/ {kept = !/^(torch|torchvision|triton|nvidia-[a-z0-9-]+|cuda-[a-z-]+)==/} kept' $(LOCK) > .venv/cpu.lock
-	$(PIP) --no-deps --require-hashes --requirement .venv/cpu.lock
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(PIP) --torch-backend cpu --no-verify-hashes --constraint $(LOCK) --editable '.[dev]'
 else
 	$(PIP) --require-hashes --requirement $(LOCK)
 	$(PIP) --no-deps --no-build-isolation --editable .
 endif
+ifeq ($(FAISS),gpu)
+	$(UV) pip uninstall --quiet --python $(BIN)/python faiss-cpu
+	$(PIP) --require-hashes --requirement requirements.gpu.lock
+endif
 	touch $@
 
+COMPILE = $(UV) pip compile --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' \
+    --default-index https://pypi.org/simple --quiet
+
 lock:
-	uv pip compile pyproject.toml --extra dev --python-version 3.11 --universal --generate-hashes \
-	    --no-annotate --custom-compile-command 'make lock' --default-index https://pypi.org/simple --quiet \
-	    --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra dev --universal --output-file requirements.lock
+	sed -nE 's/^faiss-cpu(==[^ ]+).*/faiss-gpu\1/p' requirements.lock | $(COMPILE) - --constraint requirements.lock \
+	    --python-platform linux --output-file requirements.gpu.lock
 
 clean:
 	rm -rf demo smoke .snakemake

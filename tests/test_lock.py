@@ -38,6 +38,15 @@ def test_a_direct_requirement_is_in_it(requirement: Requirement) -> None:
     assert found and all(requirement.specifier.contains(version) for version in found), "run `make lock`"
 
 
+def test_the_search_on_a_gpu_is_of_the_same_version() -> None:
+    text = (ROOT / "requirements.gpu.lock").read_text("utf-8")
+    pins = {name: version for name, version, _, _ in ENTRY.findall(text)}
+    assert all(line.startswith("#") for line in ENTRY.sub("", text).splitlines())
+    assert ("faiss-cpu", Version(pins.pop("faiss-gpu"))) in PINS
+    shared = {name: version for name, version in pins.items() if not name.startswith("nvidia")}
+    assert {(name, Version(version)) for name, version in shared.items()} <= PINS
+
+
 def test_the_tests_need_every_extra() -> None:
     """`make install` installs `dev`, so `dev` includes every extra."""
     named = {requirement.name for requirement in asked(EXTRAS["dev"])}

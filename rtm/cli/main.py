@@ -56,7 +56,7 @@ VERBS = {
 BY_NAME = {verb.name: verb for verbs in VERBS.values() for verb in verbs}
 EXTRAS = {  # modules that only some verbs import
     **dict.fromkeys(("scipy", "torchvision", "torch_fidelity"), "metrics"),
-    **dict.fromkeys(("lpips", "sklearn", "pandas", "matplotlib", "jinja2", "requests", "google_crc32c"), "pipeline"),
+    **dict.fromkeys(("lpips", "faiss", "pandas", "matplotlib", "jinja2", "requests", "google_crc32c"), "pipeline"),
     **dict.fromkeys(("snakemake", "dvc"), "pipeline"),
     "huggingface_hub": "hub",
 }

@@ -57,7 +57,7 @@ def facts(dataset: Dataset, images: Path) -> dict[str, str]:
     """The facts about a dataset that `rtm fetch --show` prints, by title."""
     prepared = Images(images)
     meta = read_json(images.with_name("meta.json"))
-    source = meta["source"] or {"file": "shipped with scikit-learn"}
+    source = meta["source"] or {"file": "shipped with rtm"}
     test = images.with_name("test_images.npy")
     facts = {"images": _images(images)}
     if dataset.test and test.exists():

@@ -26,6 +26,7 @@ from rtm.data.pictures import SUFFIXES, open_image
 
 Row = tuple[int, Pixels, int]  # place, image, class
 RESIZE = {"bilinear": Image.Resampling.BILINEAR, "lanczos": Image.Resampling.LANCZOS}
+DIGITS = Path(__file__).parent / "digits.npz"  # 8 x 8, from 0 to 16; see digits.LICENCE.txt
 CIFAR_TRAINING = [f"data_batch_{number}" for number in range(1, 6)]
 CIFAR_TEST = ["test_batch"]
 
@@ -53,13 +54,12 @@ def wrong_count(name: str, number: int, count: int) -> UserError:
 
 
 def _digits(dataset: Dataset) -> Iterator[Row]:
-    from sklearn.datasets import load_digits  # here, because the import is slow
-
-    digits = load_digits()
     part = slice(dataset.first, dataset.first + dataset.count)
     size = (dataset.resolution, dataset.resolution)
-    grey = np.rint(digits.images[part] * (255 / 16)).astype(np.uint8)
-    for place, (image, label) in enumerate(zip(grey, digits.target[part], strict=True)):
+    with np.load(DIGITS) as digits:
+        grey = np.rint(digits["images"][part] * (255 / 16)).astype(np.uint8)
+        labels = digits["labels"][part]
+    for place, (image, label) in enumerate(zip(grey, labels, strict=True)):
         if image.shape != size:
             image = np.asarray(Image.fromarray(image).resize(size, RESIZE["bilinear"]))
         yield place, np.repeat(image[..., None], 3, axis=-1), int(label)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 
 import torch
@@ -31,7 +32,7 @@ class Finding:
 
 def examine(config: Config) -> list[Finding]:
     networks = [_network(config, name) for name in NETWORKS]
-    return [_gpu(), *networks, _data(config), _latex(), _slurm(), _dvc_remote()]
+    return [_gpu(), _faiss(), *networks, _data(config), _latex(), _slurm(), _dvc_remote()]
 
 
 def _gpu() -> Finding:
@@ -40,6 +41,18 @@ def _gpu() -> Finding:
     if problem := unusable():
         return Finding("GPU", False, problem)
     return Finding("GPU", False, "none; the demo runs on the CPU, submit the rest with `snakemake --profile slurm`")
+
+
+def _faiss() -> Finding:
+    """Which build of faiss searches for RS-IMLE. A GPU needs the one for GPUs; they exclude each other."""
+    try:
+        faiss = import_module("faiss")
+    except ImportError:
+        return Finding("faiss", False, "not here; `make install`, with a GPU `make install FAISS=gpu`")
+    seen = faiss.get_num_gpus() if hasattr(faiss, "StandardGpuResources") else None
+    if seen is None:
+        return Finding("faiss", not usable_gpus(), f"{faiss.__version__} for CPUs; GPUs need `make install FAISS=gpu`")
+    return Finding("faiss", seen >= usable_gpus(), f"{faiss.__version__} for GPUs, of which it sees {seen}")
 
 
 def _uses(config: Config, name: str, whole: bool) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from rtm.config import Experiment
 from rtm.core.distances import TILE
 from rtm.methods.imle.method import ImleMethod
-from rtm.methods.imle.neighbours import StreamingMatch
+from rtm.methods.imle.neighbours import Match
 from rtm.methods.imle.perceptual import LPIPS, maps_of_all
 from rtm.plan.counting import Meter, counting
 from rtm.plan.tally import Cost, chunk_count
@@ -88,14 +88,15 @@ def _as_on_a_gpu() -> Iterator[None]:
     def batch(images: Any, seed: int, step: int, size: int, *_: Any) -> Tensor:
         return torch.arange(size)
 
-    def product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-        return torch.mm(a, b.T, out=out)
+    def pairwise(a: Tensor, b: Tensor) -> Tensor:
+        norms = a.square().sum(1, keepdim=True) + b.square().sum(1)
+        return torch.addmm(norms, a, b.T, alpha=-2)
 
     with (
         mock.patch("torch.nn.init.trunc_normal_", unchanged),  # it draws until all values are small
         mock.patch("torch.nn.Module.to", unchanged),  # everything is on one device
         mock.patch("rtm.methods.base.expecting", batch),
-        mock.patch("rtm.methods.imle.neighbours.product", product),
+        mock.patch("rtm.methods.imle.neighbours.pairwise", pairwise),
         mock.patch.dict(TILE, cpu=TILE["cuda"]),
         in_place_of_files(),
         warnings.catch_warnings(),
@@ -158,12 +159,12 @@ def _count_round(meter: Meter, rehearsal: Rehearsal, chunks: int) -> None:
         return counted
 
     meter.true_share = min(1.0, (math.log(chunks) + 0.58) / chunks)  # chunk j improves 1/j of the images: the mean
-    search = scoped("search", StreamingMatch.update)
+    search = scoped("search", Match.update)
     with (
         mock.patch.object(method, "_match", scoped("begin", method._match)),
         mock.patch.object(method, "_decode", scoped("decode", method._decode)),
         mock.patch.object(method.matching.embedding, "forward", scoped("features", method.matching.embedding.forward)),
-        mock.patch.object(StreamingMatch, "update", lambda *args: search(*args)),
+        mock.patch.object(Match, "update", lambda *args: search(*args)),
     ):
         rehearsal.step(rehearsal.epoch_after(2))
 

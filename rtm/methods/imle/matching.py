@@ -18,7 +18,7 @@ from rtm.core import distributed
 from rtm.core.distances import nearest
 from rtm.core.progress import track
 from rtm.data.datasets import Images
-from rtm.methods.imle.neighbours import StreamingMatch
+from rtm.methods.imle.neighbours import Match
 from rtm.methods.imle.perceptual import Embedding
 
 
@@ -56,7 +56,7 @@ class Matching:
         first = number * self.m
         turns = slice(distributed.rank(), None, distributed.world())  # the chunks of this process
         starts = range(first, first + self.m, chunk)[turns]
-        match = StreamingMatch(self.data_features, self.epsilon)
+        match = Match(self.data_features, self.epsilon)
         for start in starts:
             match.update(self.embedding(decode(start)), start)
         observed = torch.zeros(self.m // chunk, chunk, device=self.device)
@@ -98,7 +98,7 @@ class Matching:
         return torch.stack(chunks, 1).flatten(0, 2)[: self.n]
 
 
-def _merged(match: StreamingMatch) -> tuple[Tensor, Tensor]:
+def _merged(match: Match) -> tuple[Tensor, Tensor]:
     """Each image's nearest survivor over all processes. If two are equally near, the lower index wins."""
     index = torch.stack(distributed.gather(match.index))  # (processes, n)
     squared = torch.stack(distributed.gather(match.squared))

@@ -1,25 +1,30 @@
-"""Matching of RS-IMLE: each data point gets its nearest pool sample, among those at least epsilon from all data.
+"""The search of RS-IMLE: each data point gets its nearest pool sample, among those at least epsilon from all data.
 
-One round has n fixed data features and m >> n pool features that arrive chunk by chunk. `StreamingMatch` keeps the best
-surviving pool index of every data point in O(n * d + chunk) memory; no n x m matrix ever exists.
+One round has n fixed data features and m >> n pool features that arrive chunk by chunk. faiss computes the squared
+distances of a tile in float32; one tile serves both directions, rejection of samples and matching of data points. What
+their rounding leaves open is decided in float64. No n x m matrix ever exists.
 """
 
+import importlib
 import math
+from functools import cache
+from typing import Any
 
+import faiss
 import torch
 from torch import Tensor
 
-from rtm.core.distances import TILE, full_precision, product, rounding, squared_distances
+from rtm.core.distances import FLOAT64, TILE, full_precision, rounding, squared_distances
 from rtm.core.errors import UserError
 
+FEW = 16  # samples of a row up to which differences are cheaper than a float64 product
 
-class StreamingMatch:
+
+class Match:
     """Rejection and matching of one RS-IMLE round, exact: `update` with every chunk of the pool, then `result`.
 
-    A pool sample nearer than epsilon to any data point is rejected; every data point takes its nearest survivor.
-    Distances are float32 products. If their rounding could change a rejection or a comparison with an earlier chunk,
-    float64 differences decide. If several samples of one chunk are nearest up to this rounding, any of them is taken; a
-    sample of a later chunk must be strictly nearer. Products are fast for chunks of at least a few hundred samples.
+    A pool sample nearer than epsilon to any data point is rejected; every data point takes its nearest survivor, the
+    first of equally near ones.
     """
 
     def __init__(self, data: Tensor, epsilon: float = 0.0) -> None:
@@ -34,23 +39,17 @@ class StreamingMatch:
         self.rejected = 0
         self._observed: list[Tensor] = []
         self._mean = self.data.mean(0)
-        centred = self.data - self._mean  # centred, because shorter vectors have smaller rounding errors
-        norms = centred.square().sum(1, keepdim=True)
-        self._longest = float(norms.max().sqrt())
-        ones = torch.ones_like(norms)
-        self._left = torch.cat([-2 * centred, norms, ones], 1)  # (n, d + 2)
+        self._centred = self.data - self._mean  # shorter vectors have smaller rounding errors
+        self._longest = _longest(self._centred)
         self._columns = max(256, TILE[device.type] // n)
-        self._buffer = torch.empty(0, device=device)
 
     @torch.no_grad()
     def update(self, chunk: Tensor, first_index: int) -> None:
         """Add the pool samples first_index, first_index + 1, ... by their features (c, d)."""
         with full_precision():
             for start in range(0, len(chunk), self._columns):
-                end = start + self._columns
-                pool = chunk[start:end].detach().to(self.data)
-                places = torch.arange(len(pool), device=pool.device)
-                self._take(pool, places + first_index + start)
+                pool = chunk[start : start + self._columns].detach().to(self.data)
+                self._take(pool, first_index + start)
 
     @property
     def observed(self) -> Tensor:
@@ -67,8 +66,11 @@ class StreamingMatch:
             )
         return self.index, self.squared.sqrt()
 
-    def _take(self, pool: Tensor, indices: Tensor) -> None:
-        squared, tolerance = self._products(pool)
+    def _take(self, pool: Tensor, first: int) -> None:
+        centred = pool - self._mean
+        squared = pairwise(self._centred, centred)
+        # twice the bound of the product, because faiss adds the rounded norms to it
+        tolerance = 2 * rounding(pool.shape[1] + 2) * (self._longest + _longest(centred)) ** 2
         nearest = squared.amin(0)
         self._observe(nearest)
         self.seen += len(pool)
@@ -76,39 +78,43 @@ class StreamingMatch:
             rejected = self._rejected(pool, squared, nearest, tolerance)
             self.rejected += len(rejected)
             squared.index_fill_(1, rejected, math.inf)
-        possible = squared.amin(1) - tolerance < self.squared  # these become fewer during a round
-        rows = possible.nonzero().squeeze(1)
-        columns = squared[rows].argmin(1)
-        exact = squared_distances(self.data, rows, pool, columns)
-        better = exact < self.squared[rows]
-        self.squared[rows[better]] = exact[better]
-        self.index[rows[better]] = indices[columns[better]]
+        least = squared.amin(1)
+        rows = (least - tolerance < self.squared).nonzero().squeeze(1)  # these become fewer during a round
+        row, column = self._candidates(rows, pool, squared, least, tolerance)
+        exact = squared_distances(self.data, rows[row], pool, column)
+        best, columns = _first_least(len(rows), row, column, exact)
+        better = best < self.squared[rows]
+        self.squared[rows[better]] = best[better]
+        self.index[rows[better]] = first + columns[better]
 
-    def _products(self, pool: Tensor) -> tuple[Tensor, float]:
-        """|x_i - y_j|^2 (n, c) by one product, and the largest possible rounding error."""
-        centred = pool - self._mean
-        norms = centred.square().sum(1, keepdim=True)
-        ones = torch.ones_like(norms)
-        right = torch.cat([centred, ones, norms], 1)
-        shape = (len(self.data), len(pool))
-        size = math.prod(shape)
-        if self._buffer.numel() < size:
-            self._buffer = torch.empty(size, device=pool.device)
-        squared = self._buffer[:size].view(shape)
-        longest = float(norms.max().sqrt())
-        magnitude = (self._longest + longest) ** 2
-        # twice the bound, because the norms in the last two columns are rounded sums, too
-        tolerance = 2 * rounding(right.shape[1]) * magnitude
-        return product(self._left, right, squared), tolerance
+    def _candidates(
+        self, rows: Tensor, pool: Tensor, squared: Tensor, least: Tensor, tolerance: float
+    ) -> tuple[Tensor, Tensor]:
+        """All pairs (place in `rows`, sample) that may be the nearest. Rows with many get a float64 product first."""
+        limit = (least[rows] + 2 * tolerance).clamp(max=torch.finfo(torch.float32).max)  # rejected ones are infinite
+        may = squared[rows] <= limit[:, None]
+        crowded = (may.sum(1) > FEW).nonzero().squeeze(1)
+        if len(crowded):
+            may[crowded] &= self._nearly_least(rows[crowded], pool, may[crowded])
+        row, column = may.nonzero(as_tuple=True)
+        return row, column
+
+    def _nearly_least(self, rows: Tensor, pool: Tensor, may: Tensor) -> Tensor:
+        """Which samples may be the nearest by products in float64."""
+        mean = self._mean.double()
+        data = self.data[rows].double() - mean
+        samples = pool.double() - mean
+        squared = torch.cdist(data, samples, compute_mode="use_mm_for_euclid_dist").square_()
+        squared.masked_fill_(~may, math.inf)
+        tolerance = 2 * rounding(2 * data.shape[1], FLOAT64) * (_longest(data) + _longest(samples)) ** 2
+        return squared <= squared.amin(1, keepdim=True) + 2 * tolerance
 
     def _rejected(self, pool: Tensor, squared: Tensor, nearest: Tensor, tolerance: float) -> Tensor:
         """The columns that are nearer than epsilon to a data point. If rounding makes it uncertain, float64 decides."""
         radius = self.epsilon**2
         certain = nearest < radius - tolerance
-        most = radius + tolerance
-        uncertain = ~certain & (nearest <= most)
-        doubtful = uncertain.nonzero().squeeze(1)
-        rows, which = (squared[:, doubtful] <= most).nonzero(as_tuple=True)
+        doubtful = (~certain & (nearest <= radius + tolerance)).nonzero().squeeze(1)
+        rows, which = (squared[:, doubtful] <= radius + tolerance).nonzero(as_tuple=True)
         exact = squared_distances(self.data, rows, pool, doubtful[which])
         certain[doubtful[which[exact < radius]]] = True
         return certain.nonzero().squeeze(1)
@@ -120,3 +126,33 @@ class StreamingMatch:
                 "The pool has features that are not finite: the generator diverged; lower its learning rate."
             )
         self._observed.append(squared.clamp(min=0).sqrt())
+
+
+def pairwise(a: Tensor, b: Tensor) -> Tensor:
+    """|a_i - b_j|^2 (a, b) in float32, by faiss on the device of the tensors."""
+    if a.device.type == "cuda":
+        resources = _resources()  # first, because it makes faiss take tensors
+        squared: Tensor = faiss.pairwise_distance_gpu(resources, a.contiguous(), b.contiguous())
+        return squared
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    return torch.from_numpy(faiss.pairwise_distances(a.numpy(), b.numpy()))
+
+
+@cache
+def _resources() -> Any:
+    importlib.import_module("faiss.contrib.torch_utils")  # lets faiss take tensors of the GPU
+    return faiss.StandardGpuResources()
+
+
+def _longest(vectors: Tensor) -> float:
+    return float(vectors.square().sum(1).max().sqrt())
+
+
+def _first_least(count: int, row: Tensor, column: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """For each of `count` rows the least value, and the first column that has it."""
+    least = torch.full((count,), math.inf, dtype=values.dtype, device=values.device)
+    least.scatter_reduce_(0, row, values, "amin")
+    is_least = values == least[row]
+    columns = torch.full((count,), torch.iinfo(torch.int64).max, device=values.device)
+    columns.scatter_reduce_(0, row[is_least], column[is_least], "amin")
+    return least, columns
