@@ -3,7 +3,7 @@
 import tempfile
 import textwrap
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,10 @@ rtm evaluate A B                  any images against any others, for example
 rtm evaluate samples/ cifar10     a folder, .npy or .npz against a dataset's training images
 rtm evaluate digits_rtm:H8        a variant of an experiment's samples against its dataset
 rtm evaluate cifar10:test cifar10 --samples 10000 --json known.json
+rtm evaluate samples/ cifar10 --check   ask prdc, torch-fidelity and clean-fid too
 
-A and B are datasets (NAME, NAME:test), experiments, folders, .npy or .npz files; ./NAME is always a path. Numbers \
+A and B are datasets (NAME, NAME:test), experiments, folders, .npy or .npz files; ./NAME is always a path. Subfolders \
+and links in a folder are followed. Numbers \
 at another N than the protocol's, or against another reference, are marked `off protocol`; they fill no table."""
 
 
@@ -43,6 +45,8 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the experiment, and of a random subset (default 0)")
     parser.add_argument("--memorisation", action="store_true", help="look for copies of training images")
     parser.add_argument("--held-out", metavar="C", type=given_images, help="for --memorisation: images not trained on")
+    text = "let prdc, torch-fidelity and clean-fid measure the same features; fail if a value differs"
+    parser.add_argument("--check", action="store_true", help=text)
     parser.add_argument("--json", type=given_path, metavar="FILE", help="write the result with its provenance")
 
 
@@ -54,8 +58,8 @@ def evaluate(arguments: Namespace) -> None:
     name, colon, part = arguments.subject.partition(":")
     if JOINT in name and not Path(name).exists():
         config, name = experiment_of(arguments.scale, name)
-    options = (arguments.other, arguments.samples, arguments.json, arguments.memorisation or None)
-    if not colon and name in config.experiments and all(option is None for option in options):
+    options = (arguments.other, arguments.samples, arguments.json, arguments.memorisation, arguments.check)
+    if not colon and name in config.experiments and all(option in (None, False) for option in options):
         _evaluate_experiment(config, name, arguments)
     else:
         _compare(config, f"{name}{colon}{part}", arguments)
@@ -93,11 +97,15 @@ def _compare(config: Config, subject: str, arguments: Namespace) -> None:
         held_out = held_out_of(config, other)
     weights = {str(job.names["network"]): job.first for job in networks_of(config, name)}
     features = config.kept_features
-    result = compare(one, other, name, protocol, weights, features, arguments.samples, seed, train, held_out)
+    result = compare(
+        one, other, name, protocol, weights, features, arguments.samples, seed, train, held_out, arguments.check
+    )
     result["provenance"]["environment"] = environment()
     print("\n".join(lines_of(result)))
     if arguments.json:
         write_json(arguments.json, result)
+    if any(row["differs"] for row in result.get("witnesses", ())):
+        raise UserError("Another package has another value: see `differs` above.")
 
 
 def _check_output(config: Config, path: Path) -> None:
@@ -129,8 +137,21 @@ def lines_of(result: Result) -> Iterator[str]:
         elif metric.name in missing:
             line = f"{metric.short:<12} {'none':>10}   {missing[metric.name]}"
             yield from textwrap.wrap(line, WIDTH, subsequent_indent=" " * 26, drop_whitespace=True)
+    if "witnesses" in result:
+        yield from _witnesses(result["witnesses"])
     if says := result.get("memorisation", {}).get("says"):
         yield from textwrap.wrap(f"copies: {says}", WIDTH)
+
+
+def _witnesses(rows: Sequence[Result]) -> Iterator[str]:
+    """Our values beside those of other packages, with the seconds and megabytes of both."""
+    yield f"\n{'the same features':<26} {'rtm':>12} {'theirs':>12} {'s':>11} {'MB':>13}"
+    for row in rows:
+        name = f"{row['metric']:<10} {row['package']}"
+        seconds = "{:.1f}, {:.1f}".format(*row["seconds"])
+        memory = "{:.0f}, {:.0f}".format(*row["megabytes"])
+        line = f"{name:<26} {row['ours']:>12.6g} {row['theirs']:>12.6g} {seconds:>11} {memory:>13}"
+        yield line + ("  differs" if row["differs"] else "")
 
 
 def _title(result: Result) -> str:

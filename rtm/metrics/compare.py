@@ -16,6 +16,7 @@ from rtm.metrics.images import Pictures, Selection, some_of
 from rtm.metrics.measure import measure
 from rtm.metrics.memorisation import copies
 from rtm.metrics.networks import Networks, Weights
+from rtm.metrics.witnesses import witnesses
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ def compare(
     seed: int = 0,  # of the random subset
     train: Source | None = None,  # look for copies of these training images
     held_out: Source | None = None,  # images that no training saw, to look for copies
+    check: bool = False,  # whether other packages measure the same features, too
 ) -> dict[str, Any]:
     """Every metric of one set against another, with intervals and with the origin of both sets."""
     required = protocol.required(reference.dataset or "")
@@ -74,6 +76,8 @@ def compare(
         result["missing"] = missing
     if train is not None:
         result["memorisation"] = _copies(features.coverage.features, selections, networks)
+    if check:
+        result["witnesses"] = witnesses(features, real, protocol)
     for role, source in sources.items():
         result[role] = {
             "name": source.name,
