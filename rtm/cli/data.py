@@ -34,7 +34,7 @@ def data(config: Config, action: str, names: Sequence[str]) -> None:
 def described(config: Config, name: str) -> str:
     """What was fetched, and how it is kept."""
     images = Dataset().path(config, "images", dataset=name)
-    return f"{images}: {_size(config.params.datasets[name])}; version it with `dvc add {images.parent}`"
+    return f"{images}: {_size(config.params.datasets[name])}; version it with `rtm lineage dvc {name}`"
 
 
 def check(config: Config, names: Sequence[str]) -> None:
@@ -65,11 +65,14 @@ def check(config: Config, names: Sequence[str]) -> None:
 
 def show(config: Config, name: str) -> None:
     from rtm.data.check import facts
+    from rtm.data.fetch import PREPARED
 
     dataset = config.params.datasets[name]
     images = Dataset().path(config, "images", dataset=name)
     sheet = config.shared / "galleries/data" / f"{name}.png"
-    shown = facts(dataset, images) | {"sheet": str(sheet)}
+    seen = _sources(Freshness().receipt(Dataset().job(config, dataset=name)) or {})
+    sources = {file: sha256 for file, sha256 in seen.items() if file not in PREPARED}
+    shown = facts(dataset, images, sources) | {"sheet": str(sheet)}
     write_contact_sheet(images, sheet)
     print(f"{dataset.title} ({name})")
     for title, value in shown.items():

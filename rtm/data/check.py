@@ -1,5 +1,6 @@
 """Check that a prepared dataset agrees with params/ and its meta.json, and collect facts for `rtm fetch --show`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -53,18 +54,19 @@ def _labels_fit(labels: NDArray[np.int64] | None, count: int, classes: int) -> b
     return set(np.unique(labels)) <= set(range(classes))
 
 
-def facts(dataset: Dataset, images: Path) -> dict[str, str]:
-    """The facts about a dataset that `rtm fetch --show` prints, by title."""
+def facts(dataset: Dataset, images: Path, sources: Mapping[str, str]) -> dict[str, str]:
+    """The facts about a dataset that `rtm fetch --show` prints, by title. `sources` are the sha256 of the files that it
+    was prepared from."""
     prepared = Images(images)
     meta = read_json(images.with_name("meta.json"))
-    source = meta["source"] or {"file": "shipped with rtm"}
+    origin = dataset.of or "shipped with rtm"
     test = images.with_name("test_images.npy")
     facts = {"images": _images(images)}
     if dataset.test and test.exists():
         facts["test split"] = _images(test)
     facts["classes"] = _classes(prepared.labels)
     facts["preparation"] = meta["preparation"]
-    facts["source"] = " ".join(source.values())
+    facts["source"] = ", ".join(f"{name} {sha256}" for name, sha256 in sources.items()) or origin
     facts["sha256"] = prepared.sha256 + ("" if dataset.sha256 else " (not in params/datasets.yaml)")
     facts["licence"] = dataset.licence
     facts["citation"] = dataset.citation

@@ -13,7 +13,6 @@ from pathlib import Path
 from rtm.config.experiments import Dataset, Source
 from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all
-from rtm.data.datasets import Images
 from rtm.data.download import difference, locked
 from rtm.data.networks import NETWORKS, convert
 from rtm.data.prepare import prepare
@@ -43,12 +42,11 @@ def fetch_dataset(
             return prepare(name, dataset, images, recorded=seen)
         if dataset.of:
             whole = images.parent.with_name(dataset.of) / images.name
-            origin = {"file": f"{dataset.of}/{whole.name}", "sha256": Images(whole).sha256}
-            return prepare(name, dataset, images, whole, origin, seen)
+            return prepare(name, dataset, images, whole, seen)
         sources = _pinned(dataset, seen)
         source = _source(name, dataset, sources, downloads, local, wait)
         sha256 = _checked(source, dataset, sources, seen)
-        sums = prepare(name, dataset, images, source, {"file": source.name, "sha256": sha256}, seen)
+        sums = prepare(name, dataset, images, source, seen)
     published = any(other.checksums for other in dataset.sources if other.name == source.name)
     if not (dataset.sha256 or published):
         print(

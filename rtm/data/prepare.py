@@ -19,7 +19,6 @@ from rtm.core.progress import track
 from rtm.data.datasets import Labels
 from rtm.data.kinds import Row, read, wrong_count
 
-Origin = dict[str, str]  # the source of the images: file and sha256
 ORDERS = {
     "digits": "in scikit-learn's order",
     "cifar10": "batches 1 to 5",
@@ -46,7 +45,6 @@ def prepare(
     dataset: Dataset,
     images: Path,
     source: Path | None = None,
-    origin: Origin | None = None,
     recorded: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Write the dataset's files beside `images` and return the sha256 of its arrays, by file name.
@@ -75,7 +73,7 @@ def prepare(
             _write_labels(images.with_name(f"{prefix}labels.npy"), labels.get(prefix) if dataset.classes else None)
         if not dataset.test:
             images.with_name("test_images.npy").unlink(missing_ok=True)
-        write_json(meta, described(name, dataset, sums, origin))
+        write_json(meta, described(name, dataset, sums))
     return sums
 
 
@@ -121,12 +119,11 @@ def _write_labels(path: Path, labels: Labels | None) -> None:
         np.save(file, labels)
 
 
-def described(name: str, dataset: Dataset, sums: Mapping[str, str], origin: Origin | None) -> dict[str, object]:
-    """The content of meta.json."""
+def described(name: str, dataset: Dataset, sums: Mapping[str, str]) -> dict[str, object]:
+    """The content of meta.json, which is the same from every source; the receipt names the source."""
     facts = dataset.model_dump(include={"title", "resolution", "count", "classes", "licence", "citation"})
     facts["name"] = name
     facts["sha256"] = sums["images.npy"]
-    facts["source"] = origin
     facts["preparation"] = preparation(dataset)
     if dataset.test:
         facts["test_count"] = dataset.test.count

@@ -18,15 +18,16 @@ class Dataset(Stage):
 
     parts = ("dataset",)
     files = {
-        "images": "data/{dataset}/images.npy",  # uint8, N x H x W x 3; meta.json is beside it
+        "images": "data/{dataset}/images.npy",  # uint8, N x H x W x 3
         "labels": "data/{dataset}/labels.npy",  # with classes
         "test": "data/{dataset}/test_images.npy",  # images that no training sees, if the dataset has them
         "test_labels": "data/{dataset}/test_labels.npy",
+        "meta": "data/{dataset}/meta.json",  # facts, and the sha256 of the images
     }
     reads = {"dataset": "images"}  # a subset reads its whole
     folder = "shared"
     keeper = "dvc"
-    apart = ("test", "test_labels")
+    apart = ("test", "test_labels", "meta")
     optional = ("labels", "test", "test_labels")
 
     def outputs(self, job: Job) -> Iterable[str]:
@@ -35,7 +36,8 @@ class Dataset(Stage):
         if dataset.classes:
             yield "labels"
         if dataset.test:
-            yield from self.apart
+            yield from ("test", "test_labels")
+        yield "meta"
 
     def needs(self, job: Job) -> Iterable[Job]:
         whole = job.config.params.datasets[job.names["dataset"]].of

@@ -22,6 +22,7 @@ from rtm.lineage.freshness import Freshness
 from rtm.lineage.recording import run
 from rtm.stages.dataset import Dataset
 from rtm.stages.network import Network
+from rtm.stages.train import Train
 
 IMAGES = Path("data/shells/images.npy")
 RECEIPT = Path("lineage/dataset/shells.json")
@@ -60,7 +61,7 @@ def test_a_person_fetches_checks_and_looks(config: Config, capsys: pytest.Captur
     output = capsys.readouterr()
     assert "nobody publishes a checksum of few-shot-images.zip" in output.err
     assert "rtm fetch --pin shells" in output.err
-    assert output.out == f"{IMAGES}: {SIZE}; version it with `dvc add data/shells`\n"
+    assert output.out == f"{IMAGES}: {SIZE}; version it with `rtm lineage dvc shells`\n"
     known = {"few-shot-images.zip": digest("downloads/few-shot-images.zip"), "images.npy": digest(IMAGES)}
     assert read_json(RECEIPT)["made"]["sha256"] == known
     data_cli.data(config, "check", [])
@@ -117,6 +118,23 @@ def test_check_reads_what_the_receipt_signs(config: Config) -> None:
     IMAGES.unlink()
     with pytest.raises(UserError, match="is missing"):
         data_cli.data(config, "check", [])
+
+
+@pytest.mark.parametrize(("old", "new"), [('"count": 3', '"count": 4'), ('"sha256": "', '"sha256": "0')])
+def test_changed_facts_are_no_fetched_dataset(config: Config, old: str, new: str) -> None:
+    """A training writes the sha256 of meta.json into its weights: it must be the one that was signed."""
+    archive(DOWNLOADS, 1, 2, 3)
+    fetch(config)
+    meta = IMAGES.with_name("meta.json")
+    text = meta.read_text("utf-8")
+    assert text.count(old) == 1
+    meta.write_text(text.replace(old, new), "utf-8")
+    with pytest.raises(UserError, match=r"meta\.json is not the recorded one"):
+        data_cli.data(config, "check", ["shells"])
+    training = Train().job(config, experiment="shells_imle_rtm", seed=0)
+    with pytest.raises(UserError, match=r"needs dataset/shells: data/shells/meta\.json is not the recorded one"):
+        run(training)
+    assert not training.first.exists()
 
 
 def test_a_fetch_replaces_dvcs_links_and_spares_its_cache(config: Config) -> None:

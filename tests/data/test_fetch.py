@@ -13,7 +13,7 @@ from support.servers import serving
 from rtm.config.experiments import Source
 from rtm.core.errors import UserError
 from rtm.core.files import digest
-from rtm.core.readers import checkpoint_metadata, read_json
+from rtm.core.readers import checkpoint_metadata
 from rtm.data import sources
 from rtm.data.download import UnreachableError
 from rtm.data.fetch import fetch_dataset, fetch_network
@@ -28,10 +28,13 @@ def test_a_dataset_is_fetched_prepared_and_not_fetched_again(images: Path, tmp_p
         dataset = toy(sources=[{"url": gone.url, "file": "three.zip"}, {"url": mirror.url, "file": "three.zip"}])
         seen = fetch_dataset("toy", dataset, images, downloads)
         assert seen == {"three.zip": digest(three), "images.npy": digest(images)}
-        assert read_json(images.with_name("meta.json"))["source"] == {"file": "three.zip", "sha256": digest(three)}
+        facts = images.with_name("meta.json").read_bytes()
         images.unlink()
         assert fetch_dataset("toy", dataset, images, downloads, seen=seen) == seen
         assert [len(gone.asked), len(mirror.asked)] == [1, 1]
+    same = write_tar(tmp_path / "other.tgz", {f"{value}.png": flat(8, value) for value in range(3)})
+    fetch_dataset("toy", dataset, images, downloads, same)
+    assert images.with_name("meta.json").read_bytes() == facts  # the receipt alone names the source
 
 
 def test_what_the_user_put_in_place_comes_first(images: Path, tmp_path: Path, three: Path) -> None:

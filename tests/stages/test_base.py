@@ -106,13 +106,15 @@ def test_git_or_dvc_keeps_small_results(scale: str, keeper: str) -> None:
     assert keepers["network"] == keepers["report"] == "nobody"
 
 
-def test_the_test_split_is_no_part_of_what_trainings_depend_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_split_and_facts_are_no_part_of_what_trainings_depend_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = load("paper", PARAMS)
     monkeypatch.chdir(tmp_path)
     dataset = Dataset().job(config, dataset="cifar10")
     training = Train().job(config, experiment="cifar10_imle_rtm", seed=0)
     names = [path.name for path in dataset.outputs.values()]
-    assert names == ["images.npy", "labels.npy", "test_images.npy", "test_labels.npy"]
+    assert names == ["images.npy", "labels.npy", "test_images.npy", "test_labels.npy", "meta.json"]
 
     def fingerprint(changed: str = "") -> str:
         outputs = {str(path): {"md5": "ab"[path.name == changed] * 32, "size": 1} for path in dataset.outputs.values()}
@@ -120,5 +122,6 @@ def test_the_test_split_is_no_part_of_what_trainings_depend_on(tmp_path: Path, m
         write_json(dataset.receipt, {"fingerprint": "", "parts": parts, "outputs": outputs, "made": {}})
         return Freshness().fingerprint(training)
 
-    assert fingerprint("test_images.npy") == fingerprint("test_labels.npy") == fingerprint()
+    for apart in ("test_images.npy", "test_labels.npy", "meta.json"):
+        assert fingerprint(apart) == fingerprint()
     assert fingerprint("images.npy") != fingerprint()

@@ -16,8 +16,8 @@ def dataset(name: str, scale: str = "paper") -> Job:
 @pytest.mark.parametrize(
     ("name", "files"),
     [
-        ("cifar10", ["images", "labels", "test", "test_labels"]),
-        ("celebahq", ["images"]),
+        ("cifar10", ["images", "labels", "test", "test_labels", "meta"]),
+        ("celebahq", ["images", "meta"]),
     ],
 )
 def test_a_dataset_makes_the_files_that_it_has(name: str, files: list[str]) -> None:

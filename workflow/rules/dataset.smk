@@ -14,6 +14,7 @@ rule dataset:
         ),
     output:
         "{root}data/{dataset}/images.npy",
+        "{root}data/{dataset}/meta.json",
     log:
         "{root}logs/dataset/{dataset}.log",
     shell:
