@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rtm.cli.place import given_target
+from rtm.config import load
 from rtm.config.loading import trials
 from rtm.core.errors import UserError, printable
 from rtm.lineage.accepting import accept
 from rtm.lineage.freshness import Freshness, State
-from rtm.pipeline import dvc
+from rtm.pipeline import dvc, dvc_data
 from rtm.pipeline.dvc_stages import stage_name
 from rtm.stages.base import Job, upstream
 from rtm.stages.graph import every_job, jobs_of
@@ -22,6 +23,7 @@ rtm lineage accept TARGET ... --reason  keep the results after a refactoring: th
 rtm lineage verify TARGET ...           fail unless the targets are fresh
 rtm lineage check                       read every file that has a receipt, and fail if one is not the recorded one
 rtm lineage dvc [all | try/NAME ...]    write dvc.yaml: the stages of what is made, or of everything, or of a trial too
+rtm lineage dvc DATASET ...             send prepared datasets to a remote of DVC, and name them in data.dvc
 rtm lineage code                        write lineage/code.yaml: the command of dvc.yaml's first stage
 
 A target is a file (reports/tab_cifar10.tex) or a job (train/cifar10_imle_rtm, for all its seeds); those of \
@@ -34,6 +36,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("words", nargs="+", type=given_target, metavar="WORD", help=text)
     parser.add_argument("--cell", nargs=2, metavar=("ROW", "COLUMN"), help="which number of a table")
     parser.add_argument("--reason", help="for accept: why the results stay the same")
+    parser.add_argument("--remote", help="for dvc DATASET: which remote, if not DVC's default")
 
 
 def lineage(arguments: Namespace) -> None:
@@ -43,7 +46,7 @@ def lineage(arguments: Namespace) -> None:
         "verify": lambda targets: verify(jobs_of(targets)),
         "accept": lambda targets: _accept(targets, arguments.reason),
         "check": lambda _: check(),
-        "dvc": write_dvc,
+        "dvc": lambda names: write_dvc(names, arguments.remote),
         "code": lambda _: write_code(),
     }
     first, *targets = arguments.words
@@ -104,8 +107,11 @@ def _faults(freshness: Freshness, job: Job) -> list[str]:
         return [str(unreadable)]
 
 
-def write_dvc(words: Sequence[str]) -> None:
+def write_dvc(words: Sequence[str], remote: str | None = None) -> None:
     names = [word.rstrip("/") for word in words]
+    if names and names_datasets(names):
+        dvc_data.send(names, remote)
+        names = []
     if names in ([], ["all"]):
         dvc.write(whole=bool(names))
         return
@@ -120,6 +126,10 @@ def write_dvc(words: Sequence[str]) -> None:
     files = " ".join(f"{name}/params.yaml" for name in names)
     print(f"`dvc repro {stages}` records it, `dvc push` keeps its bytes. For clones, after that:")
     print(f"  git add -f {files} && git add dvc.yaml dvc.lock lineage")
+
+
+def names_datasets(words: Sequence[str]) -> bool:
+    return set(words) <= load().params.datasets.keys()
 
 
 def write_code() -> None:

@@ -132,7 +132,7 @@ class Remote:
 
     def __init__(self, name: str | None) -> None:
         self.name = name
-        self._is_away = False
+        self.is_away = False
 
     def has(self, recorded: JSON) -> bool:
         def is_there(store: Any) -> bool:
@@ -160,15 +160,24 @@ class Remote:
         self._ask(fetch)
         temporary.unlink(missing_ok=True)
 
+    def put(self, path: Path, recorded: JSON) -> None:
+        """Send a file, if it is not there; `has` tells whether it arrived."""
+        from dvc_objects.fs.local import LocalFileSystem
+
+        def send(store: Any) -> None:
+            store.add(str(path.absolute()), LocalFileSystem(), recorded["md5"])
+
+        self._ask(send)
+
     def _ask(self, question: Callable[[Any], bool | None]) -> bool | None:
-        if self._is_away:
+        if self.is_away:
             return None
         try:
             from dvc.repo import Repo
 
             return question(Repo().cloud.get_remote_odb(self.name))
         except Exception as error:
-            self._is_away = True
+            self.is_away = True
             print(f"The DVC remote is not asked for results: {type(error).__name__} {error}", file=sys.stderr)
         return None
 

@@ -1,4 +1,4 @@
-"""dvc.yaml from the stages, params/ and receipts: `rtm lineage dvc` writes it.
+"""dvc.yaml from the stages, params/ and receipts: `rtm lineage dvc` writes it, and data.dvc (dvc_data.py).
 
 Each stage of DVC shows what it makes, from which files and which keys of params/, by which command of Snakemake; the
 code behind it is a hash in lineage/code.yaml, which the first stage writes. DVC records; receipts decide what runs.
@@ -21,6 +21,7 @@ from rtm.config.loading import trials
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
 from rtm.core.readers import UNREADABLE
+from rtm.pipeline import dvc_data
 from rtm.pipeline.dvc_stages import DvcStage, ScaleStages, stage_name
 from rtm.stages.base import upstream
 from rtm.stages.graph import jobs
@@ -45,6 +46,7 @@ def write(whole: bool = False, more: Iterable[str] = ()) -> None:
     names = listed() | {stage_name(trial) for trial in more}
     write_text(FILE, render(names, whole))
     write_code()
+    dvc_data.write()
 
 
 def render(names: set[str], whole: bool = False) -> str:

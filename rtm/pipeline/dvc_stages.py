@@ -60,12 +60,12 @@ class ScaleStages:
         self.owners = _owners(self.graph)
 
     def _shared(self, in_git: set[str]) -> list[Job]:
-        """The jobs without an experiment whose receipts are not in git: the embedded digits, the images of a trial."""
+        """The jobs without an experiment that neither git nor data.dvc keeps: networks, the images of a trial."""
         if not self.name or not self.cached:
             return []
         measured = [job for job in self.graph if "experiment" in job.names]
         ours = [job for job in upstream(measured) if "experiment" not in job.names]
-        return [job for job in ours if job.id not in in_git]
+        return [job for job in ours if job.id not in in_git and not _is_top_dataset(job)]
 
     def chosen(self, names: set[str], whole: bool) -> list[DvcStage]:
         """The stages to list: all, or those that are listed or made, and those that they read."""
@@ -80,7 +80,7 @@ class ScaleStages:
 
     def stages(self) -> Iterator[DvcStage]:
         if self.shared:
-            datasets = {job.names["dataset"] for job in self.shared if "dataset" in job.names}
+            datasets = {job.names["dataset"] for job in upstream(self.shared) if "dataset" in job.names}
             keys = {"datasets": sorted(datasets)}
             yield self.stage(self.named("images"), self.shared, [], keys)
         for experiment in self.config.experiments.values():
@@ -195,6 +195,11 @@ class ScaleStages:
         if self.is_trial:  # no rule has its name
             targets = [str(job.first) for job in recorded]
         return DvcStage(self.name, recorded, targets, deps)
+
+
+def _is_top_dataset(job: Job) -> bool:
+    """Whether it is a dataset in data/: git has its receipt."""
+    return job.stage.name == "dataset" and not job.root
 
 
 def stage_name(root: str) -> str:
