@@ -12,6 +12,7 @@ from rtm.core.errors import UserError
 from rtm.core.files import atomic
 from rtm.lineage.freshness import Freshness
 from rtm.lineage.recording import recorded
+from rtm.pipeline import dvc_data
 from rtm.stages.base import Job
 from rtm.stages.dataset import Dataset
 
@@ -43,6 +44,7 @@ def check(config: Config, names: Sequence[str]) -> None:
     freshness.hashes.known.clear()  # so that every file is read again
     chosen = names or list(config.params.datasets)
     width = max([11, *map(len, chosen)])
+    pulled = {out["path"] for out in dvc_data.listed()}
     wrong = []
     absent = []
     for name in chosen:
@@ -54,7 +56,8 @@ def check(config: Config, names: Sequence[str]) -> None:
             text = _size(config.params.datasets[name])
         else:
             state = "not here"
-            text = f"`{config.fetching(name)}`, or `dvc pull {job.first.parent}`"
+            pull = f", or `dvc pull {dvc_data.FILE}`" if str(job.first) in pulled else ""
+            text = f"`{config.fetching(name)}`{pull}"
             absent.append(name)
         print(f"{name:<{width}} {'wrong' if faults else state:<9} {text}")
     if wrong:

@@ -26,10 +26,24 @@ def folder() -> Path | None:
     """DVC's cache; None outside of a DVC repository."""
     if not Path(".dvc/config").exists():
         return None
+    chosen = _config()["cache"].get("dir")
+    return Path(chosen or ".dvc/cache").absolute()
+
+
+def remotes() -> dict[str, str]:
+    """The addresses of the remotes in .dvc/config, which every clone has, by name."""
+    listed = _config().load_one("repo").get("remote", {})
+    return {name: str(remote["url"]) for name, remote in listed.items()}
+
+
+def default_remote() -> str:
+    return str(_config()["core"].get("remote", ""))
+
+
+def _config() -> Any:
     from dvc.config import Config
 
-    chosen = Config(str(Path(".dvc").absolute()), validate=False)["cache"].get("dir")
-    return Path(chosen or ".dvc/cache").absolute()
+    return Config(str(Path(".dvc").absolute()), validate=False)
 
 
 def keep(job: Job) -> None:

@@ -165,13 +165,14 @@ class Freshness:
         if job.root.startswith(f"{VARIANTS}/"):  # Snakemake does not know variants
             return f"Begin with `rtm make {self._first_missing(job).id}`."
         target = job.first
+        pulled = "data.dvc" if job.id.startswith("dataset/") else target
         needs_gpus = any(each.cost.gpus for each in job.upstream() if self._must_run(each, job))
         made = make_command(target, gpus=needs_gpus)
         if job.keeper == "nobody" or self.state(job) is State.STALE:
             return f"Make it with `{made}`."
         if self.state(job) is State.CHANGED:
-            return f"Bring the recorded one back with `dvc checkout {target}` or `git checkout -- {target}`."
-        return f"Get it with `dvc pull {target}`, or make it with `{made}`."
+            return f"Bring the recorded one back with `dvc checkout {pulled}` or `git checkout -- {target}`."
+        return f"Get it with `dvc pull {pulled}`, or make it with `{made}`."
 
     def _first_missing(self, job: Job) -> Job:
         """The first job to make, of those with the job's own folder."""

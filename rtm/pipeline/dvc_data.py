@@ -1,7 +1,7 @@
 """data.dvc from receipts: the prepared datasets whose bytes a remote of DVC holds. `rtm lineage dvc` writes it.
 
-Every file is an output of its own, so a pull touches nothing else in data/ and needs no list of a folder. A scale's own
-remote is a folder of this repository, which everyone gets; it may hold what may be passed on.
+Every file is an output of its own, so a pull touches nothing else in data/ and needs no list of a folder. A remote that
+is a folder of this repository goes to everyone, so it gets only what may be passed on.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ import yaml
 
 from rtm.config import Config, load
 from rtm.config import experiments as models
-from rtm.core.errors import UserError
+from rtm.core.errors import UserError, printable
 from rtm.core.files import write_text
 from rtm.core.readers import UNREADABLE
 from rtm.lineage import cache
@@ -45,16 +45,19 @@ def write() -> None:
 
 def send(names: Iterable[str], remote: str | None) -> None:
     """Put the bytes of prepared datasets into DVC's cache and into a remote; None is DVC's default."""
+    known = cache.remotes()
+    if remote and remote not in known:
+        raise UserError(f".dvc/config has no remote {printable(remote)}; choose one of {', '.join(known)}.")
     config = load()
     freshness = Freshness()
-    place = remote or "DVC's default"
+    place = remote or cache.default_remote()
     for name in names:
         dataset = config.params.datasets[name]
         job = Dataset().job(config, dataset=name)
-        if not _may_hold(config, remote, dataset):
+        if not _may_hold(remote, dataset):
             raise UserError(
-                f"{name} stays out of {remote}, a part of this repository: its licence is {dataset.licence}. "
-                "Leave --remote out: DVC's default remote is your own."
+                f"{name} stays out of {place}, a part of this repository: its licence is {dataset.licence}. "
+                "Send it to a remote of your own: `dvc remote add --help`."
             )
         freshness.verify([job])
         outputs = _recorded(freshness, job)
@@ -74,10 +77,10 @@ def _outs(config: Config) -> Iterator[Out]:
         job = Dataset().job(config, dataset=name)
         is_own = job.first.parent.with_suffix(".dvc").exists()  # of the user, by `dvc add`
         outputs = {} if is_own else _recorded(freshness, job)
-        for remote in _remotes(config) if outputs else []:
+        for remote in _remotes() if outputs else []:
             outs = list(_entries(outputs, remote))
             is_kept = all(out in before for out in outs)
-            is_there = _may_hold(config, remote, dataset) and _holds(remote, outputs)
+            is_there = _may_hold(remote, dataset) and _holds(remote, outputs)
             if is_there or (is_kept and cache.remote(remote).is_away):
                 yield from outs
                 break
@@ -108,14 +111,17 @@ def _holds(remote: str | None, outputs: JSON) -> bool:
     return all(cache.remote(remote).has(recorded) for recorded in outputs.values())
 
 
-def _remotes(config: Config) -> list[str | None]:
-    return [*_public(config), None]
+def _remotes() -> list[str | None]:
+    """The remotes, those that every clone has first; None is DVC's default, whatever its name is here."""
+    names = sorted(cache.remotes(), key=_is_public, reverse=True)
+    return [*filter(_is_public, names), None, *names]
 
 
-def _public(config: Config) -> list[str]:
-    """The remotes of scales: folders of this repository."""
-    return sorted({scale.remote for scale in config.params.scales.values() if scale.remote})
+def _is_public(remote: str | None) -> bool:
+    """Whether it is a folder of this repository."""
+    address = cache.remotes().get(remote or cache.default_remote(), "")
+    return Path(address).is_relative_to(Path.cwd())
 
 
-def _may_hold(config: Config, remote: str | None, dataset: models.Dataset) -> bool:
-    return remote not in _public(config) or dataset.licence.startswith(FREE)
+def _may_hold(remote: str | None, dataset: models.Dataset) -> bool:
+    return not _is_public(remote) or dataset.licence.startswith(FREE)

@@ -68,7 +68,7 @@ def test_a_person_fetches_checks_and_looks(config: Config, capsys: pytest.Captur
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(config.params.datasets)
     assert f"{'shells':<18} good      {SIZE}" in lines  # the column is as wide as cifar10_horse_rest
-    assert f"{'cifar10':<18} not here  `rtm fetch cifar10`, or `dvc pull data/cifar10`" in lines
+    assert f"{'cifar10':<18} not here  `rtm fetch cifar10`" in lines
     data_cli.data(config, "show", ["shells"])
     shown = capsys.readouterr().out
     for part in (
@@ -118,6 +118,17 @@ def test_check_reads_what_the_receipt_signs(config: Config) -> None:
     IMAGES.unlink()
     with pytest.raises(UserError, match="is missing"):
         data_cli.data(config, "check", [])
+
+
+def test_what_data_dvc_names_can_be_pulled(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("data.dvc").write_text("outs:\n- {path: data/digits/images.npy}\n", "utf-8")
+    with pytest.raises(UserError, match="Not here: digits, cifar10"):
+        data_cli.data(config, "check", ["digits", "cifar10"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "digits      not here  `rtm fetch digits`, or `dvc pull data.dvc`",
+        "cifar10     not here  `rtm fetch cifar10`",
+    ]
 
 
 @pytest.mark.parametrize(("old", "new"), [('"count": 3', '"count": 4'), ('"sha256": "', '"sha256": "0')])
@@ -178,9 +189,9 @@ def test_what_is_asked_for_by_name_must_be_here(config: Config, capsys: pytest.C
     with pytest.raises(UserError, match="Not here: cat"):
         data_cli.data(smoke, "check", ["cat"])
     assert capsys.readouterr().out.splitlines()[-3:] == [
-        "digits      not here  `rtm fetch digits`, or `dvc pull data/digits`",
-        "cat         not here  `rtm fetch cat`, or `dvc pull data/cat`",
-        "cat         not here  `rtm fetch cat --scale smoke`, or `dvc pull smoke/data/cat`",
+        "digits      not here  `rtm fetch digits`",
+        "cat         not here  `rtm fetch cat`",
+        "cat         not here  `rtm fetch cat --scale smoke`",
     ]
 
 

@@ -15,6 +15,7 @@ from rtm.trial.recipe import Choice, Machine
 pytestmark = [pytest.mark.slow(seconds=5), pytest.mark.usefixtures("warm_tools")]
 
 NOTHING: list[str] = []
+DIGITS = ("digits", "digits300", "digits_rest")
 SCREEN = 40  # lines that fit on a screen
 MAPPERS = "rtm/models/mappers.py"
 DEEPER = "params/mappers.yaml:mappers.digits_rtm.L=3"
@@ -33,7 +34,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository.commit("nothing made")
     repository.snakemake("demo")
     assert {"demo/train/digits_mlp/seed0", *RTM_CHANGED} <= set(repository.ran())
-    repository.run("rtm lineage dvc")
+    repository.run(f"rtm lineage dvc {' '.join(DIGITS)} --remote desk")
     repository.run("dvc repro demo")
     assert repository.ran() == NOTHING
     repository.run("dvc push -q")
@@ -183,6 +184,84 @@ def test_pull_spares_data_that_was_fetched_here(recorded: Repository) -> None:
     shutil.rmtree(fetched.parent)
     clone.run("dvc checkout -q data/cifar10")
     assert fetched.read_text("utf-8") == "fetched by hand"
+
+
+def test_the_data_of_a_clone_come_with_one_command(recorded: Repository) -> None:
+    """data.dvc names the digits alone: no remote has the dataset that was fetched here."""
+    clone = recorded.clone(recorded.folder.with_name("of_the_data"))
+    assert "dataset" in clone.planned("demo")
+    fetched = clone.folder / "data/shells/images.npy"
+    write(fetched, "fetched by hand")
+    other = clone.folder / "data/digits/notes.txt"
+    write(other, "a note")
+    clone.run("dvc pull data.dvc")
+    assert fetched.read_text("utf-8") == "fetched by hand"
+    assert other.read_text("utf-8") == "a note"
+    assert "dataset" not in clone.planned("demo")
+    assert "train" in clone.planned("demo")
+    assert clone.ran() == NOTHING
+    assert "up to date" in clone.run("dvc status data.dvc")
+    assert clone.run("git status --short") == ""
+    clone.run("dvc pull -q")
+    assert clone.planned("demo") == NOTHING
+    assert "up to date" in clone.run("dvc status")
+    assert {Path(path).parent.name for path in outs_of(clone)} == set(DIGITS)
+
+
+def test_a_prepared_dataset_is_the_one_of_the_remote(recorded: Repository) -> None:
+    """A clone that prepared the digits itself can pull over them without --force."""
+    clone = recorded.clone(recorded.folder.with_name("prepared"))
+    clone.snakemake(*(f"data/{name}/images.npy" for name in DIGITS))
+    assert clone.ran() == [f"dataset/{name}" for name in DIGITS]
+    clone.run("dvc pull data.dvc")
+    assert "up to date" in clone.run("dvc status data.dvc")
+    assert "dataset" not in clone.planned("demo")
+    assert clone.run("git status --short") == ""
+
+
+def test_a_changed_dataset_is_named(repository: Repository) -> None:
+    """First by its files, then between commits; the old bytes come back with the old commit."""
+    labels = repository.folder / "data/digits300/labels.npy"
+    before = labels.read_text("utf-8")
+    write(labels, "changed")
+    assert "modified: data/digits300/labels.npy" in repository.run("dvc data status")
+    assert "data/digits300/labels.npy" in repository.run("dvc diff")
+    repository.run("dvc checkout -q --force data.dvc")
+    assert labels.read_text("utf-8") == before
+    repository.change("datasets", lambda datasets: datasets["digits300"].update(first=7))
+    repository.snakemake("data/digits300/images.npy")
+    repository.run("rtm lineage dvc digits300 --remote desk")
+    assert "up to date" in repository.run("dvc status data.dvc")
+    committed = repository.run("dvc data status")
+    assert "modified: data/digits300/images.npy" in committed.partition("DVC committed changes")[2]
+    repository.commit("other images")
+    of_digits300 = {path for path in outs_of(repository) if path.startswith("data/digits300/")}
+    changed = json.loads(repository.run("dvc diff --json HEAD^ HEAD"))["modified"]
+    assert {each["path"] for each in changed if each["path"].startswith("data/")} == of_digits300
+    repository.run("git checkout -q HEAD^")
+    repository.run("dvc checkout -q data.dvc")
+    assert labels.read_text("utf-8") == before
+
+
+def test_a_lab_adds_a_dataset_to_its_own_remote(repository: Repository) -> None:
+    """It gets one line for each file; the scales' remote refuses what may not be passed on."""
+    repository.snakemake("data/shells/images.npy")
+    assert "stays out of desk" in repository.run("rtm lineage dvc shells --remote desk", fails=True)
+    repository.run("rtm lineage dvc shells")
+    repository.commit("shells")
+    clone = repository.clone(repository.folder.with_name("of_the_lab"))
+    clone.run("dvc pull data.dvc")
+    assert clone.planned("data/shells/images.npy") == NOTHING
+    assert "up to date" in clone.run("dvc status data.dvc")
+    lost = outs_of(clone)["data/shells/images.npy"]["md5"]
+    (repository.folder.parent / "home/rtm-store/files/md5" / lost[:2] / lost[2:]).unlink()
+    clone.run("rtm lineage dvc")
+    assert {Path(path).parent.name for path in outs_of(clone)} == set(DIGITS)
+
+
+def outs_of(repository: Repository) -> dict[str, Any]:
+    """The entries of data.dvc by path."""
+    return {out["path"]: out for out in yaml.safe_load(repository.text("data.dvc"))["outs"]}
 
 
 TRIAL = "try/cats/reports/tab_cats.tex"
