@@ -24,3 +24,9 @@ def at_scale(path: Path, levels: int) -> str:
     if path.is_absolute() or scale in (".", "paper"):
         return ""
     return f" --scale {scale}"
+
+
+def pull_target(images: Path) -> Path:
+    """What brings a dataset from a remote: data.dvc, or the folder of a scale that has its own data/."""
+    is_in_data = images.parts[0] == "data"
+    return Path("data.dvc") if is_in_data else images.parent

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rtm.core.advice import at_scale
+from rtm.core.advice import at_scale, pull_target
 from rtm.core.devices import sent
 from rtm.core.errors import UserError
 from rtm.core.files import digest
@@ -33,7 +33,7 @@ class Images:
         labels = images.with_name(images.name.replace("images", "labels"))
         sum_key = images.name.replace("images.npy", "sha256")
         fetching = f"rtm fetch {images.parent.name}{at_scale(images, 3)}"
-        remedy = f"get it with `{fetching}` or `dvc pull {images.parent}`"
+        remedy = f"get it with `{fetching}` or `dvc pull {pull_target(images)}`"
         if not (images.exists() and meta.exists()):
             raise UserError(f"{images} is missing; {remedy}.")
         with reading(images, remedy):

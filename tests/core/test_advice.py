@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rtm.config import load
-from rtm.core.advice import at_scale, back, make_command
+from rtm.core.advice import at_scale, back, make_command, pull_target
 
 
 def test_the_command_that_makes_a_file() -> None:
@@ -33,3 +33,9 @@ def test_trials_and_variants_have_theirs_and_other_files_none() -> None:
     assert at_scale(Path("variants/demo"), 0) == " --scale demo"
     assert at_scale(Path("/tmp/data/cats/images.npy"), 3) == at_scale(Path("images.npy"), 3) == ""
     assert at_scale(Path("variants/paper/checkpoints/x/seed0.safetensors"), 3) == ""
+
+
+def test_a_dataset_is_pulled_by_the_file_that_names_it() -> None:
+    assert pull_target(Path("data/digits/images.npy")) == Path("data.dvc")
+    assert pull_target(Path("try/cats/data/cats/images.npy")) == Path("try/cats/data/cats")
+    assert pull_target(Path("/tmp/data/cats/images.npy")) == Path("/tmp/data/cats")
