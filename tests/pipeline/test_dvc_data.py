@@ -144,10 +144,11 @@ def test_a_dataset_with_a_file_of_its_own_or_other_values_is_not_named() -> None
     assert not dvc_data.FILE.exists()
 
 
-def test_a_damaged_file_is_written_anew() -> None:
+@pytest.mark.parametrize("text", ["outs: 3\n", "- 1\n", "outs: {\n", "outs:\n- data\n"])
+def test_a_damaged_file_is_written_anew(text: str) -> None:
     prepared("digits")
     dvc_data.send(["digits"], "desk")
-    write_text(dvc_data.FILE, "outs: 3\n  }")
+    write_text(dvc_data.FILE, text)
     dvc_data.write()
     assert len(named()) == 3
 
