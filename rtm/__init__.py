@@ -1,12 +1,13 @@
-"""Recursive Token Mapper: `from rtm import RTM, MLPMapper`, `rtm.load("checkpoint.safetensors")`."""
+"""Recursive Token Mapper: `from rtm import RTM, MLPMapper`, `rtm.load("w.safetensors")`, `rtm.evaluate("a/", "b/")`."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rtm.checkpoints.sampler import load
+    from rtm.metrics.standalone import evaluate
     from rtm.models.mappers import RTM, MLPMapper
 
-__all__ = ["RTM", "MLPMapper", "load"]
+__all__ = ["RTM", "MLPMapper", "evaluate", "load"]
 
 
 def __getattr__(name: str) -> Any:
@@ -15,6 +16,10 @@ def __getattr__(name: str) -> Any:
         from rtm.checkpoints.sampler import load
 
         return load
+    if name == "evaluate":
+        from rtm.metrics.standalone import evaluate
+
+        return evaluate
     if name in __all__:
         from rtm.models import mappers
 

@@ -15,9 +15,9 @@ def main() -> None:
     except ModuleNotFoundError as error:  # an install without the pipeline
         if not error.name or error.name.startswith("rtm."):
             raise
-        from rtm.cli.generate import alone
+        from rtm.cli.anywhere import main as run_alone
 
-        alone(error.name)
+        run_alone(error.name, sys.argv[1:])
         return
     run()
 

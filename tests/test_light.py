@@ -5,13 +5,17 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from safetensors.torch import save_file
 from support import ROOT, checkpoints
+
+from rtm.models.digits import DigitClassifier
 
 REFUSING = """
 import json, sys
@@ -43,9 +47,11 @@ def needed(distribution: str, found: set[str]) -> set[str]:
     return found
 
 
-def others() -> list[str]:
-    """All installed modules that torch and safetensors do not require."""
-    light = {*needed("torch", set()), *needed("safetensors", set())}
+def others(*more: str) -> list[str]:
+    """All installed modules that torch, safetensors and `more` do not require."""
+    light = set[str]()
+    for distribution in ("torch", "safetensors", *more):
+        needed(distribution, light)
     kept = {"rtm", "tests", *sys.stdlib_module_names}
     owners = packages_distributions().items()
     return sorted(
@@ -53,8 +59,9 @@ def others() -> list[str]:
     )
 
 
-def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    script = REFUSING.format(names=json.dumps(others())) + code
+def run(folder: Path, code: str, *more: str) -> subprocess.CompletedProcess[str]:
+    """Run code where only torch, safetensors, `more` and their requirements are installed."""
+    script = REFUSING.format(names=json.dumps(others(*more))) + code
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     return subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True)
 
@@ -85,6 +92,31 @@ main()
 """
 
 
+MEASURING = """
+import sys, numpy as np, rtm
+images = np.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), dtype=np.uint8)
+np.save("a.npy", images[:30]), np.save("b.npy", images[30:])
+result = rtm.evaluate("a.npy", images[30:], "digits")
+assert 0 <= result.precision <= 1 and len(result.fid_interval) == 2 and result.as_dict()["samples"] == 30
+sys.argv = ["rtm", "evaluate", "a.npy", "b.npy", "--protocol", "digits", "--samples", "20", "--json", "result.json"]
+from rtm.__main__ import main
+main()
+assert not {name.split(".")[0] for name in sys.modules} & Without.names
+"""
+
+
+@pytest.mark.slow(seconds=8)
+def test_any_images_are_measured_with_the_metrics_extra_alone(tmp_path: Path) -> None:
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["metrics"]
+    names = [Requirement(each).name for each in extra]
+    assert {"snakemake", "dvc", "pandas", "matplotlib", "ruamel"} <= set(others(*names))
+    (tmp_path / "weights").mkdir()
+    save_file(DigitClassifier().state_dict(), tmp_path / "weights/digit_classifier.safetensors")
+    done = run(tmp_path, MEASURING, *names)
+    assert "a.npy (20 of its 30 images) against b.npy (30 images), protocol digits" in done.stdout, done.stderr
+    assert json.loads((tmp_path / "result.json").read_text("utf-8"))["samples"] == 20
+
+
 @pytest.mark.slow(seconds=4)
 def test_mappers_decoders_and_checkpoints_need_torch_and_safetensors_alone(tmp_path: Path) -> None:
     assert {"numpy", "pydantic", "yaml", "PIL", "rich", "snakemake", "dvc", "scipy"} <= set(others())
@@ -96,7 +128,6 @@ def test_mappers_decoders_and_checkpoints_need_torch_and_safetensors_alone(tmp_p
     assert lines == [f"{hub} can be read.", "generated/imle_count9_H3.png", "[]"], done.stderr
     assert (tmp_path / "generated/imle_count9_H3.png").stat().st_size > 1000
     assert done.returncode == 1
-    missing = (
-        r"rtm: \w+ is not installed; run `pip install -e '.\[pipeline\]'` in a clone of the repository for all verbs.*"
-    )
+    clone = r"`pip install -e '.\[pipeline\]'` in a clone of the repository"
+    missing = rf"rtm: \w+ is not installed; run {clone} for all verbs but generate and evaluate.*"
     assert re.fullmatch(missing, done.stderr.strip().splitlines()[-1])

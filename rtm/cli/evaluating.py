@@ -1,28 +1,25 @@
 """`rtm evaluate`: metrics of an experiment, or of two sets of images."""
 
 import tempfile
-import textwrap
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from rtm.cli.anywhere import evaluate_anywhere
 from rtm.cli.making import experiment_of
 from rtm.cli.place import given_images, given_path
 from rtm.config import Config, load
-from rtm.config.catalogue import Metric, measured_metrics
+from rtm.config.loading import PARAMS
 from rtm.config.parameters import pick
 from rtm.config.variants import JOINT
 from rtm.core.errors import UserError
 from rtm.core.files import write_json
 from rtm.lineage.environment import environment
 from rtm.lineage.recording import run
+from rtm.metrics.result import Result
 from rtm.stages.evaluate import Evaluate
 from rtm.stages.graph import check_seed, jobs
 from rtm.stages.network import networks_of
 
-WIDTH = 80
-Result = Mapping[str, Any]
 USAGE = """\
 rtm evaluate EXPERIMENT           the stage of the pipeline, writes results/
 rtm evaluate A B                  any images against any others, for example
@@ -54,6 +51,9 @@ def evaluate(arguments: Namespace) -> None:
     """Measure an experiment's checkpoint, or any images against any others."""
     if arguments.held_out and not arguments.memorisation:
         raise UserError("--held-out needs --memorisation; add --memorisation, or leave it out.")
+    if not Path(PARAMS).is_dir():
+        evaluate_anywhere(arguments)
+        return
     config = load(arguments.scale)
     name, colon, part = arguments.subject.partition(":")
     if JOINT in name and not Path(name).exists():
@@ -97,15 +97,15 @@ def _compare(config: Config, subject: str, arguments: Namespace) -> None:
         held_out = held_out_of(config, other)
     weights = {str(job.names["network"]): job.first for job in networks_of(config, name)}
     features = config.kept_features
-    result = compare(
+    content = compare(
         one, other, name, protocol, weights, features, arguments.samples, seed, train, held_out, arguments.check
     )
-    result["provenance"]["environment"] = environment()
-    print("\n".join(lines_of(result)))
+    content["provenance"]["environment"] = environment()
+    result = Result(content)
+    print(result)
     if arguments.json:
-        write_json(arguments.json, result)
-    if any(row["differs"] for row in result.get("witnesses", ())):
-        raise UserError("Another package has another value: see `differs` above.")
+        write_json(arguments.json, result.as_dict())
+    result.refuse_differences()
 
 
 def _check_output(config: Config, path: Path) -> None:
@@ -120,55 +120,3 @@ def _check_output(config: Config, path: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}); choose another file for --json.") from None
-
-
-def lines_of(result: Result) -> Iterator[str]:
-    """The printed lines of a result, within 80 columns."""
-    yield from textwrap.wrap(_title(result), WIDTH)
-    for kind, sentences in (("off protocol", result["off_protocol"]), ("note", result["notes"])):
-        for sentence in sentences:
-            yield from textwrap.wrap(f"{kind}: {sentence}", WIDTH)
-    yield f"\n{'':<12} {'':>10}   95 % interval"
-    missing = result.get("missing", {})
-    for metric in measured_metrics():
-        if metric.name in result["metrics"]:
-            value = _shown(metric, result["metrics"][metric.name])
-            yield f"{metric.short:<12} {value:>10}   {_beside(result, metric)}".rstrip()
-        elif metric.name in missing:
-            line = f"{metric.short:<12} {'none':>10}   {missing[metric.name]}"
-            yield from textwrap.wrap(line, WIDTH, subsequent_indent=" " * 26, drop_whitespace=True)
-    if "witnesses" in result:
-        yield from _witnesses(result["witnesses"])
-    if says := result.get("memorisation", {}).get("says"):
-        yield from textwrap.wrap(f"copies: {says}", WIDTH)
-
-
-def _witnesses(rows: Sequence[Result]) -> Iterator[str]:
-    """Our values beside those of other packages, with the seconds and megabytes of both."""
-    yield f"\n{'the same features':<26} {'rtm':>12} {'theirs':>12} {'s':>11} {'MB':>13}"
-    for row in rows:
-        name = f"{row['metric']:<10} {row['package']}"
-        seconds = "{:.1f}, {:.1f}".format(*row["seconds"])
-        memory = "{:.0f}, {:.0f}".format(*row["megabytes"])
-        line = f"{name:<26} {row['ours']:>12.6g} {row['theirs']:>12.6g} {seconds:>11} {memory:>13}"
-        yield line + ("  differs" if row["differs"] else "")
-
-
-def _title(result: Result) -> str:
-    one = result["images"]
-    reference = result["reference"]
-    part = f"of its {one['found']:,} " if one["found"] > result["samples"] else ""
-    measured = f"{one['name']} ({result['samples']:,} {part}images)"
-    return f"{measured} against {reference['name']} ({reference['images']:,} images), protocol {result['protocol']}"
-
-
-def _beside(result: Result, metric: Metric) -> str:
-    if metric.name == "fid_floor":
-        some, others = result["floor"]
-        return f"FID of {some:,} against {others:,} of the reference's own"
-    bounds = result["intervals"].get(metric.name, ())
-    return " to ".join(_shown(metric, bound) for bound in bounds)
-
-
-def _shown(metric: Metric, value: float) -> str:
-    return f"{value * metric.times:.{metric.digits}f}"

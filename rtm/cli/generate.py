@@ -2,13 +2,11 @@
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtm.cli.place import given_path, given_target
-from rtm.cli.usage import Help
 from rtm.config.classes import imported
 from rtm.core.errors import UserError, printable
 
@@ -196,19 +194,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--private", action="store_true", help="for --push: create it as a private repository")
     parser.add_argument("--card", type=given_path, metavar="FOLDER", help="for --push: only write file and card there")
     parser.add_argument("--trust", action="store_true", help="import classes from outside of rtm that the file names")
-
-
-def alone(missing: str) -> None:
-    """The command line of a light install: `rtm generate` works; every other verb names the missing package."""
-    parser = argparse.ArgumentParser(prog="rtm generate", description=generate.__doc__, formatter_class=Help)
-    add_options(parser)
-    if sys.argv[1:2] != ["generate"]:
-        sys.exit(f"rtm: {missing} is not installed; {install('pipeline')} for all verbs but `rtm generate`.")
-    arguments = parser.parse_args(sys.argv[2:])
-    try:
-        generate(argparse.Namespace(scale="paper", **vars(arguments)))
-    except UserError as error:
-        sys.exit(f"rtm: {error}")
 
 
 def install(extra: str) -> str:

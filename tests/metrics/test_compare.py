@@ -9,7 +9,6 @@ from PIL import Image
 from support.demo_images import Demo
 from support.images import pixels
 
-from rtm.cli.evaluating import WIDTH, lines_of
 from rtm.cli.image_sets import find_reference, find_set, held_out_of, training_set
 from rtm.core.errors import UserError
 from rtm.metrics import compare as module
@@ -18,6 +17,7 @@ from rtm.metrics.digits import DigitsExtractor
 from rtm.metrics.features import extract
 from rtm.metrics.fid import frechet_distance
 from rtm.metrics.images import some_of
+from rtm.metrics.result import WIDTH, lines_of
 from rtm.stages.network import Network
 
 
