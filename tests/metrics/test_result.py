@@ -62,7 +62,7 @@ def test_numbers_are_attributes() -> None:
     result = Result(RESULT)
     assert result.fid == 12.3456 and result.fid_interval == (11.0, 13.0)
     assert result.as_dict() == RESULT and str(result).startswith("fakes.npy (1,500")
-    with pytest.raises(AttributeError, match="has fid, .*, not density"):
+    with pytest.raises(AttributeError, match=r"has fid, .*, not density"):
         _ = result.density
 
 
