@@ -305,6 +305,22 @@ class Adaptive(Strict):
     staleness: Count = 5  # a pair is kept at least this many epochs
 
 
+class Ivf(Strict):
+    """An approximate search by faiss's inverted file, for more images than an exact one can serve."""
+
+    kind: Literal["ivf"]
+    lists: Size  # cells of the images, and of each pool
+    probes: Annotated[int, Field(gt=0, le=2048)]  # cells that a search looks into; a GPU can do 2048
+    checked: Count  # images, as many of the rarest tenth, and samples that each round compares with the exact search
+    least: Fraction = 0.9  # a training stops below this recall
+
+    @model_validator(mode="after")
+    def _enough_lists(self) -> "Ivf":
+        if self.probes > self.lists:
+            raise ValueError(f"probes is {self.probes}, but there are {self.lists} lists; give at most as many probes")
+        return self
+
+
 class Imle(Strict):
     """RS-IMLE (Sec. 3.1): pool, rejection, matching, loss."""
 
@@ -322,6 +338,7 @@ class Imle(Strict):
     chunk: Count = 256  # pool images decoded at a time
     fixed_point: NonNegative = 0.0  # weight of mean (Z_H(H + 1) - Z_H(H))^2; the additional step is not decoded
     adaptive: Adaptive | None = None
+    search: Ivf | None = None  # null is exact
 
 
 class Ada(Strict):

@@ -140,6 +140,7 @@ def _place_data(method: ImleMethod) -> None:
     chunk = matching.images.batch(index, CPU)
     features = embedding(chunk)
     vars(matching)["epsilon"] = 1.0
+    vars(matching)["inverted"] = None  # the exact search counts, an upper bound
     vars(matching)["data_features"] = features.new_empty(matching.n, features.shape[1])
     vars(method)["targets"] = maps_of_all([method._maps(chunk)], method.n)
 

@@ -8,7 +8,7 @@ from support import PARAMS
 from support.datasets import DATASETS, toy
 
 from rtm.config import load
-from rtm.config.experiments import Halting, Resources, Source
+from rtm.config.experiments import Halting, Ivf, Resources, Source
 from rtm.config.reports import CellPart
 from rtm.core.readers import matches
 
@@ -124,6 +124,29 @@ def test_a_recipe_has_one_method() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             kind.model_validate_json(json.dumps(recipe | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"probes": 9}, "probes is 9, but there are 8 lists; give at most as many probes"),
+        ({"probes": 0}, "greater than 0"),
+        ({"lists": 5000, "probes": 2049}, "less than or equal to 2048"),
+        ({"checked": 0}, "greater than 0"),
+        ({"least": 1.1}, "less than or equal to 1"),
+        ({"kind": "hnsw"}, "'ivf'"),
+    ],
+)
+def test_an_approximate_search_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+    values = {"kind": "ivf", "lists": 8, "probes": 8, "checked": 100}
+    assert Ivf.model_validate(values).least == 0.9
+    with pytest.raises(ValueError, match=message):
+        Ivf.model_validate(values | changes)
+
+
+def test_the_search_is_exact_by_default() -> None:
+    searches = {recipe.imle.search for recipe in PAPER.params.recipes.values() if recipe.imle}
+    assert searches == {None}
 
 
 def test_a_protocol_falls_back_to_its_default() -> None:

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from rtm.config.experiments import Imle
 from rtm.core import distributed
-from rtm.core.distances import nearest
+from rtm.core.distances import Floats, nearest
+from rtm.core.errors import UserError
 from rtm.core.progress import track
 from rtm.data.datasets import Images
+from rtm.methods.imle.inverted import Inverted, InvertedMatch
 from rtm.methods.imle.neighbours import Match
 from rtm.methods.imle.perceptual import Embedding
 
@@ -29,6 +31,7 @@ class Round:
     matched: Tensor  # (n): the distance of this latent's sample to the sample's own nearest image
     prior: Tensor  # (m): for every sample of the pool, the distance to its nearest image
     rejected: float  # share of the pool
+    recalls: dict[str, float]  # of an approximate search, by their names in the log
 
 
 class Matching:
@@ -56,9 +59,10 @@ class Matching:
         first = number * self.m
         turns = slice(distributed.rank(), None, distributed.world())  # the chunks of this process
         starts = range(first, first + self.m, chunk)[turns]
-        match = Match(self.data_features, self.epsilon)
+        match = self._match(number, decode)
         for start in starts:
             match.update(self.embedding(decode(start)), start)
+        match.finish()
         observed = torch.zeros(self.m // chunk, chunk, device=self.device)
         observed[turns] = match.observed.view(len(starts), chunk)
         # exactly one process has seen each sample; the others have 0 in its place
@@ -67,17 +71,57 @@ class Matching:
         rejected = torch.tensor([match.rejected], device=self.device)
         rejected = torch.stack(distributed.gather(rejected)).sum()
         latents, distances = _merged(match)
+        recalls = self._recalls(match) if isinstance(match, InvertedMatch) else {}
         matched = prior[latents - first]
-        return Round(latents, distances, matched, prior, int(rejected) / self.m)
+        return Round(latents, distances, matched, prior, int(rejected) / self.m, recalls)
+
+    def _match(self, number: int, decode: Callable[[int], Tensor]) -> Match:
+        """The search of round `number`."""
+        if self.inverted is None:
+            return Match(self.data_features, self.epsilon)
+        first = number * self.m
+        starts = range(first, first + self.m, self.imle.chunk)
+        chunks = ((start, self.embedding(decode(start))) for start in starts)
+        centres, latents = self.inverted.centres(chunks)
+        if not len(centres):
+            return Match(self.data_features, self.epsilon)  # says that everything is rejected
+        step = max(1, self.m // self.inverted.search.checked)
+        return InvertedMatch(self.inverted, number, step, centres, latents)
+
+    def _recalls(self, match: InvertedMatch) -> dict[str, float]:
+        """The recalls of a round over all processes, for the log; an error if they are too low."""
+        squared = torch.stack(distributed.gather(match.squared)).amin(0)
+        exact = torch.stack(distributed.gather(match.exact.squared)).amin(0)
+        rejections = torch.stack(distributed.gather(match.rejections)).sum(0)
+        recalls = match.recalls(squared, exact, rejections)
+        least = match.inverted.search.least
+        for name in ("search_recall", "search_recall_rare"):
+            if recalls[name] < least:
+                raise UserError(
+                    f"{name} is {recalls[name]:.3f}, below imle.search.least: {least:g}, because the approximate "
+                    "search misses too many nearest samples; raise probes, or set search: null."
+                )
+        return recalls
 
     @cached_property
     def epsilon(self) -> float:
         """The rejection radius: `imle.epsilon` times the median distance of an image to its nearest other image."""
         if not self.imle.epsilon:
             return 0.0
+        return float(self.imle.epsilon * np.median(self.spacing))
+
+    @cached_property
+    def spacing(self) -> Floats:
+        """The distance of each image to its nearest other image (n)."""
         distances, _ = nearest(self.data_features, self.data_features, 2)
-        spacing = np.median(distances[:, 1])
-        return float(self.imle.epsilon * spacing)
+        return distances[:, 1]
+
+    @cached_property
+    def inverted(self) -> Inverted | None:
+        """The cells of an approximate search; None if the search is exact."""
+        if not self.imle.search:
+            return None
+        return Inverted(self.data_features, self.imle.search, self.epsilon, torch.from_numpy(self.spacing))
 
     @cached_property
     def data_features(self) -> Tensor:

@@ -176,6 +176,7 @@ class ImleMethod(Method):
             "match_max": float(distances.max()),
             "distinct_matches": len(self.matched.unique()) / self.n,
         }
+        self.numbers |= matches.recalls
         if self.imle.adaptive:
             self.numbers["due"] = float(due.float().mean())
 

@@ -51,6 +51,9 @@ class Match:
                 pool = chunk[start : start + self._columns].detach().to(self.data)
                 self._take(pool, first_index + start)
 
+    def finish(self) -> None:
+        """After the last chunk of this process."""
+
     @property
     def observed(self) -> Tensor:
         """The distance of each pool sample so far, rejected or not, to its nearest data point."""
@@ -82,7 +85,7 @@ class Match:
         rows = (least - tolerance < self.squared).nonzero().squeeze(1)  # these become fewer during a round
         row, column = self._candidates(rows, pool, squared, least, tolerance)
         exact = squared_distances(self.data, rows[row], pool, column)
-        best, columns = _first_least(len(rows), row, column, exact)
+        best, columns = first_least(len(rows), row, column, exact)
         better = best < self.squared[rows]
         self.squared[rows[better]] = best[better]
         self.index[rows[better]] = first + columns[better]
@@ -131,7 +134,7 @@ class Match:
 def pairwise(a: Tensor, b: Tensor) -> Tensor:
     """|a_i - b_j|^2 (a, b) in float32, by faiss on the device of the tensors."""
     if a.device.type == "cuda":
-        resources = _resources()  # first, because it makes faiss take tensors
+        resources = gpu_resources()  # first, because it makes faiss take tensors
         squared: Tensor = faiss.pairwise_distance_gpu(resources, a.contiguous(), b.contiguous())
         return squared
     faiss.omp_set_num_threads(torch.get_num_threads())
@@ -139,7 +142,7 @@ def pairwise(a: Tensor, b: Tensor) -> Tensor:
 
 
 @cache
-def _resources() -> Any:
+def gpu_resources() -> Any:
     importlib.import_module("faiss.contrib.torch_utils")  # lets faiss take tensors of the GPU
     return faiss.StandardGpuResources()
 
@@ -148,7 +151,7 @@ def _longest(vectors: Tensor) -> float:
     return float(vectors.square().sum(1).max().sqrt())
 
 
-def _first_least(count: int, row: Tensor, column: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+def first_least(count: int, row: Tensor, column: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """For each of `count` rows the least value, and the first column that has it."""
     least = torch.full((count,), math.inf, dtype=values.dtype, device=values.device)
     least.scatter_reduce_(0, row, values, "amin")

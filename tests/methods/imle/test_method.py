@@ -4,6 +4,7 @@ import math
 from copy import deepcopy
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rtm.config import Experiment, load
-from rtm.config.experiments import Adaptive
+from rtm.config.experiments import Adaptive, Ivf
 from rtm.core.errors import UserError
 from rtm.core.pixels import to_unit
 from rtm.methods.imle import perceptual
@@ -151,9 +152,13 @@ def test_a_staggered_round_renews_a_part_of_the_pairs(tmp_path: Path) -> None:
     assert renewed[:4] == renewed[4:]
 
 
-@pytest.mark.parametrize("stagger", [False, True])
-def test_the_state_is_all_that_a_method_needs(tmp_path: Path, stagger: bool) -> None:
-    first, second = (method(tmp_path, refresh=2, stagger=stagger) for _ in range(2))
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"stagger": True}, {"search": Ivf(kind="ivf", lists=8, probes=2, checked=9, least=0)}],
+    ids=["plain", "stagger", "search"],
+)
+def test_the_state_is_all_that_a_method_needs(tmp_path: Path, changes: dict[str, Any]) -> None:
+    first, second = (method(tmp_path, refresh=2, **changes) for _ in range(2))
     for step in range(5):
         first.step(step)
     second.load_extra(deepcopy(first.extra()))
