@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 from support import PARAMS
 
 from rtm.config import Config, Experiment, load
+from rtm.config.experiments import Imle
 from rtm.data.datasets import Images
 from rtm.data.prepare import prepare
 from rtm.lineage.recording import recorded
@@ -23,7 +24,7 @@ def experiment(name: str, imle: dict[str, object] | None = None, **training: obj
     chosen = load("smoke", PARAMS).experiments[name]
     changed: dict[str, object] = {"training": chosen.recipe.training.model_copy(update=training)}
     if imle and chosen.recipe.imle:
-        changed["imle"] = chosen.recipe.imle.model_copy(update=imle)
+        changed["imle"] = Imle.model_validate(chosen.recipe.imle.model_dump() | imle)
     return replace(chosen, recipe=chosen.recipe.model_copy(update=changed))
 
 

@@ -323,8 +323,12 @@ def last_of_log(folder: Path, name: str) -> float:
     return float(json.loads((folder / "log.jsonl").read_text("utf-8").splitlines()[-1])[name])
 
 
+STAGGERED = {"stagger": True, "refresh": 2, "epsilon": 1.0}
+APPROXIMATE = {"pool": 16, "search": {"kind": "ivf", "lists": 16, "probes": 4, "checked": 20, "least": 0}}
+
+
 @pytest.mark.slow(seconds=24)
-@pytest.mark.parametrize("imle", [{}, {"stagger": True, "refresh": 2, "epsilon": 1.0}], ids=["whole", "staggered"])
+@pytest.mark.parametrize("imle", [{}, STAGGERED, APPROXIMATE], ids=["whole", "staggered", "approximate"])
 def test_two_processes_train_as_one(forks: Forks, tmp_path: Path, imle: dict[str, object]) -> None:
     chosen = smoke_workspace.experiment(IMLE, imle, epochs=4, save_every=5)
     single = smoke_workspace.run(tmp_path, chosen, "single")
@@ -337,7 +341,8 @@ def test_two_processes_train_as_one(forks: Forks, tmp_path: Path, imle: dict[str
     assert parallel.done == chosen.steps()
     assert losses(tmp_path / "parallel") == pytest.approx(losses(tmp_path / "single"), rel=1e-4)
     assert losses(tmp_path / "parallel") == pytest.approx(losses(tmp_path / "in parts"), rel=1e-4)
-    for number in ("rounds", "epsilon", "rejected", "matched_gap", "distinct_matches"):
+    recalls = ("search_recall", "search_recall_rare", "search_recall_rejected") if "search" in imle else ()
+    for number in ("rounds", "epsilon", "rejected", "matched_gap", "distinct_matches", *recalls):
         found = [last_of_log(tmp_path / name, number) for name in ("parallel", "single")]
         assert found[0] == pytest.approx(found[1], abs=0.03)  # weights differ by rounding, so a few matches may differ
     # instance norms remove the effect of these: their gradients are only rounding, which Adam turns into full steps
