@@ -1,5 +1,8 @@
-"""The `rtm` command. It uses the code of the current checkout."""
+"""The `rtm` command. It uses the code of the current checkout, and UTF-8 in every locale."""
 
+import codecs
+import io
+import locale
 import os
 import sys
 from pathlib import Path
@@ -8,6 +11,7 @@ from rtm.cli.place import go_to_root
 
 
 def main() -> None:
+    _use_utf8()
     go_to_root()
     _use_the_code_of_this_folder()
     try:
@@ -20,6 +24,18 @@ def main() -> None:
         run_alone(error.name, sys.argv[1:])
         return
     run()
+
+
+def _use_utf8() -> None:
+    """In a locale without UTF-8, start again in Python's UTF-8 mode. Otherwise names of files, printed tables and the
+    output of other programs would depend on the locale, or end in an error."""
+    in_utf8 = codecs.lookup(locale.getencoding()).name == "utf-8" or sys.flags.utf8_mode
+    if not in_utf8 and os.environ.get("PYTHONUTF8") != "1":
+        environment = {**os.environ, "PYTHONUTF8": "1"}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":  # of PYTHONIOENCODING, or odd file names
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _use_the_code_of_this_folder() -> None:

@@ -7,7 +7,7 @@ import pytest
 from fuzz import FUZZERS, discover
 from fuzz.damage import damaged
 from fuzz.runner import Count, run, table
-from fuzz.worker import Worker
+from fuzz.worker import Worker, case
 
 CASES = 8  # for each fuzzer; `python -m tests.fuzz` tries more
 
@@ -57,9 +57,18 @@ def test_the_runner_counts_every_kind_of_failure(worker: Worker) -> None:
 
 
 def test_failures_are_printed_with_the_command_that_repeats_them() -> None:
-    shown = table({"zip-archive": Count(30, {7: "KeyError"})}).splitlines()
-    assert shown[1].split() == ["zip-archive", "30", "29", "1"]
-    assert shown[2].split() == ["python", "-m", "tests.fuzz", "--case", "zip-archive:7", "KeyError"]
+    counts = {"zip-archive": Count(30, {7: "KeyError", 9: "AssertionError at x"}), "image": Count(20)}
+    shown = table(counts, seed=5).splitlines()
+    assert shown[1].split() == ["zip-archive", "30", "28", "2"]
+    assert shown[3].split() == ["python", "-m", "tests.fuzz", "--seed", "5", "--case", "zip-archive:7", "KeyError"]
+    assert shown[-1] == (
+        "Seed 5: 50 cases of 2 kinds; something wrong was accepted in 1 of them, and 1 ended without a sentence."
+    )
+
+
+def test_another_seed_draws_other_cases() -> None:
+    drawn = [case("zip-archive", 3, seed).random() for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_a_case_is_the_same_each_time() -> None:

@@ -85,6 +85,8 @@ import sys
 sys.argv = ["rtm", "generate", "imle.safetensors", "--count", "9", "--H", "3"]
 from rtm.__main__ import main
 main()
+sys.argv = ["rtm", "generate", "desk/desk_rtm", "--count", "4"]
+main()
 loaded = {name.split(".")[0] for name in sys.modules}
 print(sorted(loaded & Without.names))
 sys.argv = ["rtm", "train", "digits_rtm"]
@@ -122,10 +124,14 @@ def test_mappers_decoders_and_checkpoints_need_torch_and_safetensors_alone(tmp_p
     assert {"numpy", "pydantic", "yaml", "PIL", "rich", "snakemake", "dvc", "scipy"} <= set(others())
     checkpoints.write(tmp_path / "imle.safetensors", checkpoints.IMLE)
     checkpoints.write(tmp_path / "gan.safetensors", checkpoints.GAN)
+    for place in (".dvc/config", "desk/store", "desk/lineage/train/desk_rtm"):  # as in a clone
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).symlink_to(ROOT / place)
     done = run(tmp_path, CODE)
     lines = done.stdout.splitlines()
     hub = "huggingface_hub is not installed; get it with `pip install huggingface_hub`, then hf://owner/name/w.safetensors"
-    assert lines == [f"{hub} can be read.", "generated/imle_count9_H3.png", "[]"], done.stderr
+    pictures = ["generated/imle_count9_H3.png", "generated/desk_rtm_count4.png"]
+    assert lines == [f"{hub} can be read.", *pictures, "[]"], done.stderr
     assert (tmp_path / "generated/imle_count9_H3.png").stat().st_size > 1000
     assert done.returncode == 1
     clone = r"`pip install -e '.\[pipeline\]'` in a clone of the repository"

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rtm.checkpoints.addresses import local
-from rtm.config.architecture import Architecture
+from rtm.config.architecture import DEEPEST, Architecture
 from rtm.core.devices import allow_tf32, best_device
 from rtm.core.errors import UserError, printable
 from rtm.core.pixels import to_pixels
@@ -24,6 +24,9 @@ from rtm.core.randomness import seed_of
 from rtm.models.checkpoint import Classes, load_checkpoint
 from rtm.models.drawing import draw, latents, noise_of, strip
 
+STRONGEST = 10.0  # truncation; beyond it no image has any meaning
+LAST = 2**53  # the largest number of an image, and the largest whole number that every reader of JSON keeps exactly
+MOST_FRAMES = 4096
 MEAN_OF = 4096  # number of latents for the mean w, which truncation needs
 
 
@@ -58,6 +61,7 @@ class Sampler:
         """Images first, ..., first + count - 1 of a seed on the CPU, uint8 (count, R, R, 3). Image i of a seed is
         always the same image, also in the pipeline."""
         _require(count > 0 and batch > 0 and first >= 0, "count and batch must be positive, and first not negative")
+        _require(first + count <= LAST, f"the number of an image is at most {LAST - 1:,}")
         batches = torch.arange(first, first + count, device=self.device).split(batch)
         return torch.cat([self._draw(seed, index, None, options) for index in batches])
 
@@ -67,6 +71,8 @@ class Sampler:
         """Interpolate from each of `count` images to the next one, on the great circle between their latents, with the
         noise and the label of the first image: (count, frames, R, R, 3)."""
         _require(frames > 1 and count > 0 and first >= 0, "an interpolation has at least 2 frames and 1 image")
+        _require(frames <= MOST_FRAMES, f"an interpolation has at most {MOST_FRAMES:,} frames")
+        _require(first + count < LAST, f"the number of an image is at most {LAST - 1:,}")
         strips = []
         for number in range(first, first + count):
             index, z = strip(seed, number, frames, self.architecture.dim, self.device)
@@ -81,12 +87,16 @@ class Sampler:
         self._check(truncation, depth)
         labels = None if label is None else torch.full_like(index, self.label(label))
         with _tf32(self.architecture.tf32):
-            if truncation == 1:
-                return draw(self.module, self.architecture, seed, index, z, labels, **depth).cpu()
-            if self.architecture.stylegan2:
-                depth["truncation"] = truncation
-                return draw(self.module, self.architecture, seed, index, z, labels, **depth).cpu()
-            return self._draw_truncated(seed, index, z, truncation, depth).cpu()
+            if truncation != 1 and not self.architecture.stylegan2:
+                images = self._draw_truncated(seed, index, z, truncation, depth)
+            else:
+                if truncation != 1:
+                    depth["truncation"] = truncation
+                images = draw(self.module, self.architecture, seed, index, z, labels, **depth)
+        side = self.architecture.resolution
+        size = " x ".join(map(str, images.shape[1:3]))
+        _require(images.shape[1:3] == (side, side), f"this checkpoint says {side} px and draws {size} px; get it again")
+        return images.cpu()
 
     def _draw_truncated(
         self, seed: int, index: Tensor, z: Tensor | None, truncation: float, depth: dict[str, Any]
@@ -99,12 +109,14 @@ class Sampler:
         return to_pixels(network.decode(w, noise_of(seed, index))).permute(0, 2, 3, 1)
 
     def _check(self, truncation: float, depth: dict[str, float]) -> None:
-        _require(math.isfinite(truncation), "truncation must be a finite number")
+        usual = math.isfinite(truncation) and abs(truncation) <= STRONGEST
+        _require(usual, f"truncation must be a number from -{STRONGEST:g} to {STRONGEST:g}")
         parameters = inspect.signature(cast(nn.Module, self.module.mapper).forward).parameters
         kind = printable(self.architecture.mapper["kind"])
         for name, value in depth.items():
             _require(name in parameters, f"this checkpoint's mapper ({kind}) takes no {name}; leave {name} out")
             _require(value > 0, f"{name} is {value}; it must be positive")
+            _require(name not in ("H", "max_H") or value <= DEEPEST, f"{name} is {value}; at most {DEEPEST:,}")
         _require(not {"H", "tolerance"} <= depth.keys(), "give H or tolerance, not both")
 
     def _mean(self, depth: dict[str, Any]) -> Tensor:
@@ -119,7 +131,7 @@ class Sampler:
     def label(self, word: int | str) -> int:
         """The number of a class, given by its number or name."""
         classes = self.architecture.classes
-        names = self.info["dataset"].get("class_names", ())
+        names = self.info.get("dataset", {}).get("class_names") or ()
         _require(classes > 0, "this checkpoint has no classes; leave the class out")
         choices = f"0 to {classes - 1}"
         if names:

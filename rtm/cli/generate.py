@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rtm.checkpoints.stored import SEED, stored
 from rtm.cli.place import given_path, given_target
 from rtm.config.classes import imported
 from rtm.core.errors import UserError, printable
@@ -33,20 +34,16 @@ Image i of a seed is always the same one. A PNG file says in its metadata how it
 def generate(arguments: argparse.Namespace) -> None:
     """Draw images from a checkpoint: an experiment's, a file, https://... or hf://owner/name/file."""
     word = arguments.checkpoint
-    is_file = "://" in word or Path(word).is_file()
-    if word.endswith(".safetensors") and not is_file:
-        raise UserError(f"There is no file {printable(word)}; correct its path, or name an experiment.")
-    job = None if is_file else training_of(word, arguments.scale)
+    weights, name, job = _located(word, arguments.scale)
     if arguments.push or arguments.card:
         from rtm.cli.push import push
 
         push(arguments, job)
         return
-    name = _file_name(word) if job is None else _name(job)
     out = Path(arguments.out or f"generated/{'_'.join([name, *_suffixes(arguments)])}.png")
     on_one_sheet = out.suffix.lower() == ".png"
     _check_output(out, on_one_sheet, arguments)
-    sampler = _sampler(word, job, arguments.trust)
+    sampler = _sampler(weights if job is None else str(weights_of(job)), job, arguments.trust)
     about = {"checkpoint": sampler.info.get("experiment"), "run": sampler.info.get("run"), **_options(arguments)}
     if on_one_sheet:
         _write_sheet(out, sampler, arguments, about)
@@ -54,16 +51,33 @@ def generate(arguments: argparse.Namespace) -> None:
         _write_files(out, name, sampler, arguments, about)
 
 
-def _sampler(word: str, job: "Job | None", trust: bool) -> "Sampler":
-    """The generator of a file or address, or of a training, whose classes params/ may name."""
+def _located(word: str, scale: str) -> "tuple[str, str, Job | None]":
+    """The weights, a name for their pictures, and their training, if they are no file or address."""
+    if "://" in word or Path(word).is_file():
+        return word, _file_name(word), None
+    if word.endswith(".safetensors"):
+        raise UserError(f"There is no file {printable(word)}; correct its path, or name an experiment.")
+    try:
+        job = training_of(word, scale)
+    except ModuleNotFoundError:  # a light install knows only the weights that are here
+        path = stored(word)
+        if path is None:
+            raise
+        return str(path), _file_name(SEED.sub("", word).rpartition("/")[2]), None
+    return str(job.first), _name(job), job
+
+
+def _sampler(weights: str, job: "Job | None", trust: bool) -> "Sampler":
+    """The generator of a file or address, which only its own description tells of; or of a training, whose receipt
+    must be of these weights, and whose classes params/ may name."""
     from rtm.checkpoints.sampler import load
 
     if job is None:
-        return load(word, trust=trust)
+        return load(weights, trust=trust)
     experiment = job.experiment
     own = (experiment.mapper.kind, getattr(experiment.decoder, "kind", None))
     classes = {kind: imported(kind) for kind in experiment.outside if kind in own}
-    return load(str(job.first), trust=trust, classes=classes)
+    return load(weights, trust=trust, classes=classes)
 
 
 def _file_name(word: str) -> str:
@@ -154,7 +168,7 @@ def _plain(text: str) -> str:
 
 
 def training_of(word: str, scale: str) -> "Job":
-    """The training of `name` or `scale/name`, both also with `/seed1`; an error if it is not finished."""
+    """The training of `name` or `scale/name`, both also with `/seed1`."""
     from rtm.cli.making import experiment_of
     from rtm.config.loading import load, trials
     from rtm.stages.graph import check_seed
@@ -169,13 +183,24 @@ def training_of(word: str, scale: str) -> "Job":
     number = re.search(r"/seed(\d+)$", words)
     seed = int(number[1]) if number else config.experiment(name).seeds[0]
     check_seed(config, name, seed)
-    job = Train().job(config, experiment=name, seed=seed)
-    if not job.first.is_file():
+    return Train().job(config, experiment=name, seed=seed)
+
+
+def weights_of(job: "Job") -> Path:
+    """The weights of a training, as its receipt records them: where they were written, or in a store of DVC here."""
+    from rtm.cli.recorded import receipt_of
+
+    if job.first.is_file():
+        receipt_of(job, job.first)
+        return job.first
+    path = stored(f"{job.root}{job.name}")
+    if path is None:
+        name = job.experiment.name
         raise UserError(
-            f"{job.first} is missing; train it with `rtm train {name} --seed {seed}{config.option}`, or "
+            f"{job.first} is missing; train it with `rtm train {name} --seed {job.seed}{job.config.option}`, or "
             f"`dvc pull {job.first}`."
         )
-    return job
+    return path
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rtm.cli.recorded import receipt_of
 from rtm.config import Config
 from rtm.config.experiments import Protocol
 from rtm.core.devices import best_device
@@ -51,9 +52,10 @@ def _of_experiment(config: Config, word: str, name: str, variant: str, seed: int
     variant = variant or experiment.variants[0]
     if variant not in experiment.variants:
         raise UserError(f"{name} has no variant {variant!r}; choose one of {', '.join(experiment.variants)}.")
-    generator = load_generator(
-        experiment.architecture, Train().path(config, "checkpoint", experiment=name, seed=seed), best_device()
-    )
+    job = Train().job(config, experiment=name, seed=seed)
+    if job.first.exists():
+        receipt_of(job, job.first)
+    generator = load_generator(experiment.architecture, job.first, best_device())
     folder = config.kept_features.parent
     samples = Samples(generator, experiment, seed, variant, experiment.recipe.evaluation.samples, folder)
     return Source(word, samples, experiment.dataset_name)

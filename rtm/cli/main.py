@@ -5,7 +5,9 @@ import argparse
 import errno
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +18,7 @@ from rtm.cli.place import go_to_root
 from rtm.cli.usage import Help
 from rtm.config.architecture import VERSION
 from rtm.core.errors import UserError, fail, printable
+from rtm.core.files import written_in
 
 Arguments = argparse.Namespace
 Parser = argparse.ArgumentParser
@@ -72,6 +75,7 @@ FAULTS = {  # faults of the machine, with advice
     errno.EIO: "look after this disk",
     errno.ESTALE: "mount this network disk again",
 }
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -145,7 +149,8 @@ def main() -> None:
     except RuntimeError as error:
         if TORCH_FILES not in str(error):
             raise
-        fail(f"torch could not write a whole file; free some space in {Path.cwd()}, and run this again.")
+        full = printable(written_in(error) or _fullest())
+        fail(f"torch could not write a whole file; free some space in {full}, and run this again.")
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # `rtm ... | head`
@@ -154,10 +159,20 @@ def main() -> None:
     except OSError as error:
         if error.errno not in FAULTS:
             raise
-        place = printable(error.filename or Path.cwd())
-        fail(f"{place}: {error.strerror}; {FAULTS[error.errno]}, and run this again.")
+        place: object = error.filename or written_in(error) or _fullest()
+        if error.errno in FULL:
+            place = written_in(error) or _fullest()
+        fail(f"{printable(place)}: {error.strerror}; {FAULTS[error.errno]}, and run this again.")
     finally:
         gc.freeze()  # so the interpreter ends faster: its last collections skip all modules
+
+
+def _fullest() -> Path:
+    """The folder with the least free space, of those that a verb may write to."""
+    here = Path.cwd()
+    linked = [path for path in here.iterdir() if path.is_dir()]
+    places = [here, *linked, Path(tempfile.gettempdir())]
+    return min(places, key=lambda place: shutil.disk_usage(place).free)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
 from rtm.cli.place import given_path, given_target
+from rtm.cli.recorded import refuse_changed
 from rtm.config import Config, load
 from rtm.config.parameters import pick
 from rtm.config.variants import JOINT, Variant
@@ -21,6 +22,7 @@ from rtm.stages.report import Report
 from rtm.stages.table import Table
 from rtm.stages.train import Train, perceptual_weights
 
+ANYWAY = ", or add --anyway to show it without signing for it"
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0)  # values of imle.epsilon that a pilot tries
 
 
@@ -111,11 +113,14 @@ def table(arguments: Namespace) -> None:
     from rtm.reports.terminal import print_table
 
     config = load(arguments.scale)
-    if arguments.available:
-        sheet = render_table(config, arguments.name, available=True)
+    config.pick("tables", arguments.name)
+    job = Table().job(config, table=arguments.name)
+    if not arguments.anyway:
+        refuse_changed(job, ANYWAY)
+    if arguments.available or arguments.anyway:
+        sheet = render_table(config, arguments.name, arguments.available)
     else:
-        config.pick("tables", arguments.name)
-        run(Table().job(config, table=arguments.name))
+        run(job)
         sheet = build(config, arguments.name)
     print_table(sheet)
 
@@ -123,19 +128,32 @@ def table(arguments: Namespace) -> None:
 def add_table(parser: ArgumentParser) -> None:
     parser.add_argument("name", help="a name in params/tables.yaml")
     parser.add_argument("--available", action="store_true", help="render only the results that exist now")
+    _add_anyway(parser)
+
+
+def _add_anyway(parser: ArgumentParser) -> None:
+    text = "also show files that are not as recorded; nothing is signed for"
+    parser.add_argument("--anyway", action="store_true", help=text)
 
 
 def figure(arguments: Namespace) -> None:
     """Draw a figure as PDF and PNG."""
+    from rtm.reports.figures import render_figure
+
     config = load(arguments.scale)
     config.pick("figures", arguments.name)
     job = Figure().job(config, figure=arguments.name)
-    run(job)
+    if arguments.anyway:
+        render_figure(config, arguments.name)
+    else:
+        refuse_changed(job, ANYWAY)
+        run(job)
     print(job.outputs["png"])
 
 
 def add_figure(parser: ArgumentParser) -> None:
     parser.add_argument("name", help="a name in params/figures.yaml")
+    _add_anyway(parser)
 
 
 def report(arguments: Namespace) -> None:
@@ -158,7 +176,10 @@ def add_report(parser: ArgumentParser) -> None:
 def make(arguments: Namespace) -> None:
     """Make the result of one job of any stage, e.g. `rtm make demo/latency/digits_rtm`; Snakemake calls this."""
     for identifier in arguments.jobs:
-        run(job_named(identifier), gpus=arguments.gpus)
+        job = job_named(identifier)
+        if job.stage.name in ("table", "figure"):
+            refuse_changed(job)
+        run(job, gpus=arguments.gpus)
 
 
 def add_make(parser: ArgumentParser) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from rtm.checkpoints.addresses import HUB, NEEDS_HUB
 from rtm.checkpoints.card import model_card
+from rtm.cli.recorded import receipt_of
 from rtm.core.errors import UserError, printable, reason_of
 from rtm.core.files import digest, write_text
 from rtm.core.readers import checkpoint_metadata, read_json, reading
-from rtm.lineage.receipts import JSON, read_receipt
+from rtm.lineage.receipts import JSON
 from rtm.stages.base import Job
 from rtm.stages.evaluate import Evaluate
 
@@ -21,6 +22,8 @@ def push(arguments: argparse.Namespace, job: Job | None) -> None:
     if not HUB.fullmatch(f"hf://{repo}/file"):
         raise UserError(f"{printable(repo)} is no repository of the Hub; write owner/name.")
     path = job.first if job else Path(arguments.checkpoint)
+    if not path.is_file():
+        raise UserError(f"{path} is missing; train it, or bring it with `dvc pull {path}`.")
     address = f"hf://{repo}/{path.name}"
     made = _made(job) if job else None
     with reading(path, "train it again, or get it again"):
@@ -39,11 +42,7 @@ def _made(job: Job) -> JSON | None:
     """The facts about a training, from its receipt."""
     if not job.receipt.exists():
         return None
-    receipt = read_receipt(job.receipt)
-    recorded = receipt["outputs"].get(str(job.first), {})
-    if recorded.get("md5") != digest(job.first, "md5"):
-        raise UserError(f"{job.first} is not the file of its receipt; bring it back with `dvc checkout {job.first}`.")
-    made: JSON = receipt["made"]
+    made: JSON = receipt_of(job, job.first)["made"]
     return made
 
 

@@ -72,7 +72,13 @@ def _fetch(network: str) -> None:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("source", nargs="?", type=given_path, metavar="FOLDER", help="images, or a zip or tar of them")
+    parser.add_argument(
+        "source",
+        nargs="?",
+        type=given_path,
+        metavar="FOLDER",
+        help="images, also in subfolders and behind links, or a zip or tar of them",
+    )
     parser.add_argument("--name", help="of the trial (default: the folder's)")
     parser.add_argument("--minutes", type=float, help="of training (default: 10, with a GPU 60)")
     parser.add_argument("--epochs", type=int, help="of each training, instead of --minutes")

@@ -7,6 +7,9 @@ from typing import Any
 VERSION = "0.1.0"  # of the package; pyproject.toml reads it here
 FORMAT = 1  # version of a checkpoint's metadata; a reader refuses versions that it does not know
 
+DEEPEST = 4096  # limit for the steps and the inner cycles of a recursive mapper
+MOST_PASSES = 4 * DEEPEST  # limit for the passes through its block, so that a foreign file cannot run for ever
+
 
 @dataclass(frozen=True)
 class Architecture:

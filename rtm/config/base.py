@@ -4,6 +4,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from rtm.config.architecture import DEEPEST
+
 T = TypeVar("T")
 
 
@@ -18,7 +20,8 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Count = Annotated[int, Field(gt=0, le=10**9)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0, le=10**9)]
-Size = Annotated[int, Field(gt=0, le=65_536)]  # of an image, a layer or a loop
+Size = Annotated[int, Field(gt=0, le=65_536)]  # of an image or a layer
+Depth = Annotated[int, Field(gt=0, le=DEEPEST)]  # of a recursion
 Positive = Annotated[float, Field(gt=0, le=1e9)]
 NonNegative = Annotated[float, Field(ge=0, le=1e9)]
 Fraction = Annotated[float, Field(ge=0, le=1)]

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from rtm.config.architecture import MOST_PASSES
 from rtm.config.base import (
     SHA256,
     Count,
     Decay,
+    Depth,
     FileName,
     Fraction,
     Name,
@@ -147,8 +149,8 @@ class Recursive(Options):
     """The Recursive Token Mapper (Fig. 3, right; Algorithm 1)."""
 
     kind: Literal["rtm"]
-    H: Size  # refinement steps
-    L: Size  # inner cycles
+    H: Depth  # refinement steps
+    L: Depth  # inner cycles
     width: Size = 128  # d_h
     tokens: Size | None = None  # s; by default dim / width
     fit: bool = True  # require tokens x width = dim
@@ -169,6 +171,15 @@ class Recursive(Options):
     def _learns(self) -> "Recursive":
         if self.learnable_init and self.gradient_steps < self.H:
             raise ValueError(f"learnable_init needs gradient_steps: {self.H} (= H): the other steps keep no graph")
+        return self
+
+    @model_validator(mode="after")
+    def _ends(self) -> "Recursive":
+        passes = self.H * (self.L + 1)
+        if passes > MOST_PASSES:
+            raise ValueError(
+                f"H * (L + 1) is {passes:,}, the passes through the block; at most {MOST_PASSES:,} are allowed"
+            )
         return self
 
     def options(self) -> dict[str, Any]:
@@ -445,7 +456,7 @@ class Halting(Strict):
     """Each sample stops when a step changes its state by less than `tolerance`, at the latest after `max` steps."""
 
     tolerance: Fraction
-    max: Count
+    max: Depth
 
     @property
     def variant(self) -> str:
@@ -460,7 +471,9 @@ class Entry(Strict):
     dataset: Name | None = None  # needed if the recipe does not name one
     seeds: Annotated[tuple[Whole, ...], Field(min_length=1), Once] = (0,)
     sweep: Annotated[  # further depths at inference: H (Table 4), or halting beside its shuffled control
-        tuple[Annotated[Annotated[Size, Tag("value")] | Annotated[Halting, Tag("mapping")], Discriminator(_form)], ...],
+        tuple[
+            Annotated[Annotated[Depth, Tag("value")] | Annotated[Halting, Tag("mapping")], Discriminator(_form)], ...
+        ],
         Once,
     ] = ()
 

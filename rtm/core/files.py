@@ -14,6 +14,8 @@ from typing import IO, Any
 
 from rtm.core.errors import UserError
 
+NOTE = "while writing "
+
 
 def temporary_of(path: Path) -> Path:
     """A file name beside `path` that no other process uses, also not on another machine that shares the folder."""
@@ -31,7 +33,7 @@ def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
         encoding = None if "b" in mode else "utf-8"
         opened = open(temporary, mode, encoding=encoding)  # noqa: SIM115  (closed below)
     try:
-        with opened as file:
+        with _naming(path), opened as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -40,6 +42,23 @@ def atomic(path: Path | str, mode: str = "wb") -> Iterator[IO[Any]]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Note the file in an error, because the errors of a full disk do not name it."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        error.add_note(f"{NOTE}{path}")
+        raise
+
+
+def written_in(error: OSError | RuntimeError) -> Path | None:
+    """The folder of the file whose writing failed, if it is known."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(NOTE)]
+    name = getattr(error, "filename", None) or "".join(notes[:1]).removeprefix(NOTE)
+    return Path(os.fsdecode(name)).parent if name else None
 
 
 @contextmanager
@@ -63,11 +82,16 @@ def write_json(path: Path | str, value: Any) -> None:
     write_text(path, text + "\n")
 
 
+def line(row: dict[str, float]) -> str:
+    """A row of a log of JSON lines."""
+    return json.dumps(row) + "\n"
+
+
 def append(path: Path, row: dict[str, float]) -> None:
     """Add a line of JSON. The file is opened each time, so a deleted file is created again."""
     try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        with _naming(path), open(path, "a", encoding="utf-8") as file:
+            file.write(line(row))
     except FileNotFoundError:
         raise UserError(f"{path.parent} was deleted while it was written to; nothing more is saved in it.") from None
 
@@ -100,7 +124,10 @@ def room(folder: Path, needed: int) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise full from None
+            other = written_in(error)
+            if other is None:
+                raise full from None
+            raise UserError(f"The disk of {other} is full; free some space there and run this again.") from None
         raise
 
 

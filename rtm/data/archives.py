@@ -16,6 +16,7 @@ from typing import IO, Any, Protocol
 
 from rtm.core.errors import UserError, printable
 from rtm.core.readers import UNREADABLE
+from rtm.data.pictures import files_of
 
 LARGEST = 1 << 28  # bytes of one file; CIFAR-10's largest has 2^25
 WHOLE = 1 << 37  # bytes of all files; CelebA-HQ at 1024 px has less than 2^36
@@ -86,10 +87,9 @@ class _Folder:
     source: Path
 
     def entries(self) -> Iterator[Member]:
-        for path in sorted(self.source.rglob("*")):
-            if path.is_file():
-                name = path.relative_to(self.source).as_posix()
-                yield Member(PurePosixPath(name), path.stat().st_size, path)
+        for path in files_of(self.source):
+            name = path.relative_to(self.source).as_posix()
+            yield Member(PurePosixPath(name), path.stat().st_size, path)
 
     def read(self, member: Member) -> bytes:
         path: Path = member.entry

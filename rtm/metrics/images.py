@@ -1,7 +1,6 @@
 """Images of any origin for `rtm evaluate`: a folder, or an array in .npy or .npz, read a batch at a time."""
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Protocol
 
@@ -10,10 +9,9 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
 from rtm.core.errors import UserError
-from rtm.core.files import files_below
 from rtm.core.randomness import permutation, seed_of
 from rtm.core.readers import reading
-from rtm.data.pictures import SUFFIXES, open_image
+from rtm.data.pictures import SUFFIXES, files_of, open_image
 
 Pixels = NDArray[np.uint8]
 Rows = slice | NDArray[np.int64]
@@ -101,10 +99,8 @@ class _Folder:
     """
 
     def __init__(self, folder: Path) -> None:
-        files = sorted(path for path in files_below(folder) if not _is_hidden(path, folder))
-        _refuse_broken_links(folder, {path.parent for path in files})
         self.paths = []
-        for path in files:
+        for path in files_of(folder):
             suffix = path.suffix.lower()
             if suffix in UNREAD:
                 raise UserError(f"{path} is of a format that is not read; convert it to PNG, or move it away.")
@@ -129,18 +125,6 @@ class _Folder:
     def __getitem__(self, rows: Rows, /) -> Pixels:
         numbers = np.arange(len(self.paths))[rows]
         return np.stack([_pixels(self.paths[number]) for number in numbers])
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(folder).parts)
-
-
-def _refuse_broken_links(folder: Path, folders: set[Path]) -> None:
-    """A walk through the folder would skip a broken link silently."""
-    for place in {Path(place) for place, _, _ in os.walk(folder)} | folders:
-        for path in place.iterdir():
-            if path.is_symlink() and not path.exists() and not _is_hidden(path, folder):
-                raise UserError(f"{path} is a link to nothing, so images would be left out; mend or remove it.")
 
 
 def _header(path: Path) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from rtm.config.architecture import FORMAT, VERSION, Architecture
+from rtm.config.architecture import DEEPEST, FORMAT, MOST_PASSES, VERSION, Architecture
 from rtm.core.devices import allow_tf32
 from rtm.core.errors import UserError, printable
 from rtm.core.readers import reading
@@ -57,12 +57,16 @@ def load_checkpoint(
         info = json.loads(metadata.get("rtm", "{}"))
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no dict)
         for tensor in weights.values():
+            assert tensor.is_floating_point(), f"weights of {tensor.dtype}"
             assert bool(tensor.isfinite().all()), "not finite"
+    if not isinstance(info, dict):
+        info = {}
     _refuse_another_format(path, info)
     if expected is not None and info.get("architecture") != json.loads(json.dumps(asdict(expected))):
         raise UserError(f"{path} does not fit the parameters in params/; train it again.")
     with reading(path, remedy):
         architecture = _architecture(info)
+        _check_class_names(info)
         resolved = _with_classes(path, architecture, classes or {}, trust)
     with reading(path, remedy), torch.random.fork_rng(devices=[]):
         generator = _built(path, resolved, sum(tensor.numel() for tensor in weights.values()))
@@ -89,16 +93,30 @@ def _architecture(info: Mapping[str, Any]) -> Architecture:
         assert type(size) is int, "no sizes"
     assert type(architecture.tf32) is bool, "no tf32"
     assert architecture.classes >= 0, "no classes"
-    _refuse_endless(info["architecture"])
+    _refuse_large(info["architecture"])
+    _refuse_endless(architecture.mapper)
     return architecture
 
 
-def _refuse_endless(value: Any) -> None:
+def _refuse_endless(mapper: Mapping[str, Any]) -> None:
+    steps = mapper.get("H", 1)
+    cycles = mapper.get("L", 1)
+    numbers = isinstance(steps, int) and isinstance(cycles, int)  # otherwise the mapper is not built
+    assert not numbers or steps <= DEEPEST, f"H is {steps}; at most {DEEPEST:,}"
+    assert not numbers or steps * (cycles + 1) <= MOST_PASSES, f"H * (L + 1) is more than {MOST_PASSES:,}"
+
+
+def _check_class_names(info: Mapping[str, Any]) -> None:
+    names = info.get("dataset", {}).get("class_names") or []
+    assert isinstance(names, list) and all(isinstance(name, str) for name in names), "its class names are no texts"
+
+
+def _refuse_large(value: Any) -> None:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
         for part in value:
-            _refuse_endless(part)
+            _refuse_large(part)
     assert not isinstance(value, int | float) or abs(value) <= LARGEST, "a number in it is too large"
 
 

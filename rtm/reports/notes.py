@@ -92,6 +92,7 @@ def _conditions(sheet: Sheet) -> Iterator[str]:
     samples: dict[str, set[int]] = defaultdict(set)  # by protocol
     floors: dict[str, str] = {}
     settings: dict[str, None] = {}
+    disturbed: dict[str, str] = {}  # by experiment
     read = cache(read_json)
     for cell in sheet.measured:
         for path in sources(config, cell.part):
@@ -102,6 +103,7 @@ def _conditions(sheet: Sheet) -> Iterator[str]:
                 floors |= _floor(config, cell, file)
             if cell.part.metric == "time_ms":
                 settings[f"{file['device']}, batch {file['batch']}"] = None
+                disturbed |= _disturbance(file)
     for protocol, numbers in samples.items():
         shown = " or ".join(f"{number:,}" for number in sorted(numbers))
         yield f"Protocol {protocol}, {shown} samples: {config.params.protocols[protocol].title}."
@@ -110,9 +112,23 @@ def _conditions(sheet: Sheet) -> Iterator[str]:
         yield f"FID of real images against other real images: {scores}."
     if settings:
         yield f"Time per image: {'; '.join(settings)}."
+    if disturbed:
+        yield f"Measured on a busy machine, so their time per image is too long: {', '.join(disturbed.values())}."
     if config.scale_name != "paper":
         replaced = ": small stand-ins for data and models; titles and captions are those of the paper scale"
         yield f"Scale: {config.scale_name}{replaced if stands_in(config) else ''}."
+
+
+def _disturbance(file: dict[str, Any]) -> dict[str, str]:
+    """A measurement of time that other work on the machine disturbed, by experiment."""
+    if not file.get("disturbed"):
+        return {}
+    facts = [f"load {file['load']:.1f} for each core"] if "load" in file else []
+    if quartiles := file.get("quartiles_ms", {}).get("native"):
+        low, high = quartiles
+        facts.append(f"quartiles {low:.3g} to {high:.3g} ms")
+    name = file["experiment"]
+    return {name: f"{name} ({', '.join(facts)})" if facts else name}
 
 
 def _floor(config: Config, cell: Cell, file: dict[str, Any]) -> dict[str, str]:

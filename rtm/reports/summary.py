@@ -61,6 +61,9 @@ class Latency(TypedDict):
     sweep: Numbers
     mapper_parameters: Finite
     generator_parameters: NotRequired[Finite]
+    quartiles_ms: NotRequired[dict[str, tuple[Finite, Finite]]]  # by variant
+    load: NotRequired[Finite]  # of the measuring machine, for each core
+    disturbed: NotRequired[bool]  # by other work on the machine
 
 
 def measuring_jobs(config: Config, part: CellSpec) -> list[Job]:

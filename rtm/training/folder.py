@@ -53,7 +53,7 @@ class History:
 
     experiment: str
     seed: int
-    slices: Annotated[tuple[Slice, ...], Field(min_length=1)] = ()
+    slices: Annotated[tuple[Slice, ...], Field(min_length=1)]
 
     @property
     def is_finished(self) -> bool:
@@ -124,7 +124,7 @@ def log_rows(log: Path, last_bytes: int | None = None) -> list[dict[str, Any]]:
 def locked(folder: Path, experiment: str, seed: int, gpus: int) -> Iterator[Callable[[], None]]:
     """Lock the folder and record the time. Yield a function to call before every save (see `only_one`)."""
     with only_one(folder) as check_owner:
-        before = history_of(folder) or History(experiment, seed)
+        before = history_of(folder) or History(experiment, seed, ())
         earlier = tuple(replace(part, ended=part.ended or "killed") for part in before.slices)
         slurm_job = os.environ.get("SLURM_JOB_ID")
         began = Slice(platform.node(), os.getpid(), slurm_job, gpus, time.time())

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from rtm.core import distributed
 from rtm.core.errors import UserError
-from rtm.core.files import append, atomic
+from rtm.core.files import append, atomic, line
 from rtm.core.progress import progress
 from rtm.core.randomness import seed_of
 from rtm.core.readers import UNREADABLE
@@ -53,7 +53,10 @@ class Watch:
 
 
 class Run:
-    """A training in its folder: state.pt, state.prev.pt, log.jsonl, grid_*.png."""
+    """A training in its folder: state.pt, state.prev.pt, log.jsonl, grid_*.png.
+
+    The saves hold the rows of the log. So log.jsonl is only for those who watch: damage to it changes no result.
+    """
 
     def __init__(
         self,
@@ -76,6 +79,8 @@ class Run:
         self.ema = deepcopy(method.generator).eval().requires_grad_(False)
         self.done = 0
         self.seconds = 0.0
+        self.rows: list[dict[str, float]] = []  # of the log
+        self.log = folder / "log.jsonl"
         self.stop_asked = False
         self.state_file, self.previous_state_file = saved_states(folder)
         self.state_is_sound = False  # an unreadable state must not replace the previous state
@@ -84,6 +89,8 @@ class Run:
         if self.state_file.exists() or self.previous_state_file.exists():
             self._load()
         self._check_agreement()
+        if distributed.rank() == 0:
+            self._restore_log()
 
     def _check_agreement(self) -> None:
         """Raise an error if the processes are at different steps, because they would wait for each other for ever."""
@@ -109,7 +116,8 @@ class Run:
                 if is_logged or measured:
                     row = self._row(numbers, measured)
                     if leads:
-                        append(self.folder / "log.jsonl", row)
+                        self.rows.append(row)
+                        append(self.log, row)
                         show(self.done, row)
                         report(self.done, loss=row["loss"])
                 if leads and self.done % self.training.grid_every == 0:
@@ -157,7 +165,7 @@ class Run:
         self._refuse_infinite(chosen)
         weights = {name: tensor.detach().float().cpu().contiguous() for name, tensor in chosen.items()}
         with atomic(curve, "w") as file:
-            _write_curve(file, self.folder / "log.jsonl")
+            _write_curve(file, self.rows)
         with atomic(checkpoint) as file:
             file.write(save(weights, metadata={"rtm": json.dumps(described, sort_keys=True)}))
 
@@ -202,6 +210,7 @@ class Run:
         state = {
             "done": self.done,
             "seconds": self.seconds,
+            "log": self.rows,
             "networks": self.method.networks.state_dict(),
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self.method.optimizers.items()},
             "ema": self.ema.state_dict(),
@@ -247,6 +256,9 @@ class Run:
     def _restore(self, state: dict[str, Any]) -> None:
         if not (isinstance(state["done"], int) and 0 <= state["done"] <= self.total):
             raise UserError(f"{self.folder} has a save at step {state['done']} of {self.total}.")
+        steps = [row["step"] for row in state["log"]]
+        if steps != sorted(set(steps)) or not all(0 < step <= state["done"] for step in steps):
+            raise UserError(f"{self.folder} has a save whose log is not in order.")
         self._refuse_infinite(state["ema"])
         self.method.networks.load_state_dict(state["networks"])
         for name, optimizer in self.method.optimizers.items():
@@ -256,6 +268,20 @@ class Run:
         self.done = state["done"]
         self.seconds = state["seconds"]
         self.best = state["best"]
+        self.rows = state["log"]
+
+    def _restore_log(self) -> None:
+        """Write the log again if its rows up to the save are other ones. Rows of later steps stay, and are repeated; a
+        kill may have cut the last one."""
+        written = {row["step"]: row for row in log_rows(self.log) if row["step"] <= self.done}
+        content = self.log.read_bytes() if self.log.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        if [written[step] for step in sorted(written)] != self.rows:
+            print(f"{self.log} is damaged; it is written again from the save of step {self.done}.", file=sys.stderr)
+            whole = "".join(map(line, self.rows)).encode()
+        if whole != content:
+            with atomic(self.log) as file:
+                file.write(whole)
 
     def _refuse_infinite(self, weights: dict[str, Tensor]) -> None:
         """Refuse weights that are not finite: a training that diverged is not saved, resumed or exported."""
@@ -288,10 +314,8 @@ def _silent() -> Iterator[Any]:
     yield lambda *_, **__: None
 
 
-def _write_curve(file: IO[str], log: Path) -> None:
-    """Write the log as CSV with about CURVE_ROWS rows. If a resumed run repeated a step, only the last row counts."""
-    lines = {row["step"]: row for row in log_rows(log)}
-    rows = [lines[step] for step in sorted(lines)]
+def _write_curve(file: IO[str], rows: list[dict[str, float]]) -> None:
+    """Write the log as CSV with about CURVE_ROWS rows."""
     every = max(1, math.ceil(len(rows) / CURVE_ROWS))
     thinned = [row for place, row in enumerate(rows) if place % every == 0 or "fid" in row or row is rows[-1]]
     writer = csv.DictWriter(file, list(dict.fromkeys(key for row in thinned for key in row)))

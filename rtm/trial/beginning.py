@@ -247,6 +247,8 @@ def remarks(content: Survey, squares: Squares, choice: Choice) -> Sequence[str]:
         sentences.append(f"Left out, since they cannot be read: {listed(broken)}.")
     if squares.copies:
         sentences.append(f"Left out, since they are copies of other images: {squares.copies}.")
+    if content.linked:
+        sentences.append(f"Links are followed: {content.linked:,} of {total:,} images are elsewhere.")
     if content.others:
         sentences.append(f"Left out, since they are no images of a kind that is read here: {listed(content.others)}.")
     if total > choice.machine.images:

@@ -6,7 +6,7 @@ import re
 import statistics
 import tarfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,7 +18,7 @@ from rtm.core.errors import UserError, printable
 from rtm.core.files import atomic_folder, json_digest
 from rtm.core.progress import track
 from rtm.data.archives import Archive, Member, opened
-from rtm.data.pictures import FORMATS, SUFFIXES, open_image
+from rtm.data.pictures import FORMATS, SUFFIXES, dead_links, open_image, visible_files
 
 FEWEST = 16
 MORE_SUFFIXES = {*SUFFIXES, ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jfif"}
@@ -34,6 +34,7 @@ class Survey:
     side: int  # median of the shorter sides, in pixels
     broken: tuple[str, ...]
     others: tuple[str, ...]  # files of other kinds
+    linked: int = 0  # pictures that are elsewhere, behind links
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def survey(source: Path) -> Survey:
     if not (source.is_dir() or zipfile.is_zipfile(source) or tarfile.is_tarfile(source)):
         raise UserError(f"{source} is no folder and no whole zip or tar; give a folder of images.")
     sides: dict[str, int] = {}
-    broken = []
+    broken = [str(path.relative_to(source)) for path in dead_links(source)] if source.is_dir() else []
     with opened(source) as archive:
         members = {str(member.path): member for member in _members(archive)}
         pictures = {name: member for name, member in members.items() if _is_picture(member)}
@@ -66,7 +67,13 @@ def survey(source: Path) -> Survey:
     if len(sides) < FEWEST:
         raise UserError(_too_few(source, len(sides), [*broken, *others]))
     side = int(statistics.median(sides.values()))
-    return Survey(tuple(sorted(sides)), side, tuple(broken), others)
+    return Survey(tuple(sorted(sides)), side, tuple(broken), others, _linked(source, sides))
+
+
+def _linked(source: Path, names: Iterable[str]) -> int:
+    """How many files of a folder are behind links."""
+    here = source.resolve()
+    return sum((here / name).resolve() != here / name for name in names)
 
 
 def state_of(source: Path) -> str:
@@ -137,17 +144,12 @@ def _opened(archive: Archive, member: Member) -> AbstractContextManager[Image.Im
 def _members(archive: Archive) -> list[Member]:
     """The files that are not hidden. A folder may also have very large files, for which an archive is refused."""
     if archive.source.is_dir():
-        files = [path for path in sorted(archive.source.rglob("*")) if path.is_file()]
-        members = [Member(PurePosixPath(path.relative_to(archive.source)), 0, path) for path in files]
-        return [member for member in members if not _is_hidden(member)]
+        files = visible_files(archive.source)
+        return [Member(PurePosixPath(path.relative_to(archive.source)), 0, path) for path in files]
     try:
         return archive.members()
     except UserError as error:
         raise UserError(f"{error} If it is yours, unpack it and give the folder.") from None
-
-
-def _is_hidden(member: Member) -> bool:
-    return any(part.startswith(".") for part in member.path.parts)
 
 
 def _is_picture(member: Member) -> bool:

@@ -116,7 +116,13 @@ def test_interpolation_begins_and_ends_at_images(recursive: tuple[nn.Module, Sam
         ({"H": 0}, "H is 0; it must be positive."),
         ({"steps": 3}, r"This checkpoint's mapper \(rtm\) takes no steps; leave steps out."),
         ({"H": 3, "tolerance": 0.1}, "Give H or tolerance, not both."),
-        ({"truncation": float("nan")}, "Truncation must be a finite number."),
+        ({"H": 4097}, "H is 4097; at most 4,096."),
+        ({"tolerance": 0.1, "max_H": 65_536}, "Max_H is 65536; at most 4,096."),
+        ({"truncation": float("nan")}, "Truncation must be a number from -10 to 10."),
+        ({"truncation": 1e38}, "Truncation must be a number from -10 to 10."),
+        ({"truncation": -11}, "Truncation must be a number from -10 to 10."),
+        ({"first": 2**53 - 1, "count": 2}, "The number of an image is at most 9,007,199,254,740,991."),
+        ({"first": 2**63 - 1}, "The number of an image is at most 9,007,199,254,740,991."),
         ({"count": 0}, "Count and batch must be positive"),
         ({"first": -1}, "first not negative"),
     ],
@@ -128,6 +134,37 @@ def test_what_a_checkpoint_cannot_use_is_one_sentence(
 ) -> None:
     with pytest.raises(UserError, match=message):
         recursive[1](**options)
+
+
+def test_the_last_image_is_drawn(recursive: tuple[nn.Module, Sampler]) -> None:
+    _, sampler = recursive
+    last = sampler(1, first=2**53 - 1)
+    assert not torch.equal(last, sampler(1, first=2**53 - 2))
+    assert sampler.interpolate(2, first=2**53 - 2).shape == (1, 2, 8, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"frames": 1}, "An interpolation has at least 2 frames and 1 image."),
+        ({"frames": 4097}, "An interpolation has at most 4,096 frames."),
+        ({"frames": 2, "first": 2**53 - 1}, "The number of an image is at most 9,007,199,254,740,991."),
+    ],
+)
+def test_an_interpolation_has_limits(
+    recursive: tuple[nn.Module, Sampler],
+    options: dict[str, Any],
+    message: str,
+) -> None:
+    with pytest.raises(UserError, match=message):
+        recursive[1].interpolate(**options)
+
+
+def test_a_size_that_is_not_that_of_the_images_is_refused(tmp_path: Path) -> None:
+    architecture = metadata_of(smoke_workspace.experiment(IMLE), 0, "", "")["architecture"]
+    checkpoints.write(tmp_path / "w.safetensors", IMLE, architecture={**architecture, "resolution": 3})
+    with pytest.raises(UserError, match="This checkpoint says 3 px and draws 8 x 8 px; get it again"):
+        rtm.load(tmp_path / "w.safetensors", "cpu")()
 
 
 def test_an_mlp_has_no_steps(tmp_path: Path) -> None:

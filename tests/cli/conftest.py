@@ -14,14 +14,15 @@ from rtm.config import load
 from rtm.stages.base import Job
 from rtm.stages.train import Train
 
-WEIGHTS = Train().path(load("smoke", PARAMS), "checkpoint", experiment=IMLE, seed=0)
+TRAINING = Train().job(load("smoke", PARAMS), experiment=IMLE, seed=0)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("work")
     shutil.copytree(PARAMS, root / "params")
-    checkpoints.write(root / WEIGHTS, IMLE)
+    checkpoints.write(root / TRAINING.first, IMLE)
+    fake_results.sign(root, TRAINING)
     checkpoints.write(root / "gan.safetensors", GAN)
     return root
 

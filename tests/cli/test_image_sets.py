@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from numpy.testing import assert_array_equal
 from PIL import Image
-from support import checkpoints
+from support import checkpoints, fake_results
 from support.demo_images import Demo, prepared
 from support.images import pixels
 
@@ -33,8 +33,17 @@ def trained(demo: Demo) -> Config:
     evaluation = experiment.recipe.evaluation.model_copy(update={"samples": 20})
     few = replace(experiment, recipe=experiment.recipe.model_copy(update={"evaluation": evaluation}))
     for seed in (0, 1):
-        checkpoints.write(Train().path(demo.config, "checkpoint", experiment="digits_rtm", seed=seed), few)
+        job = Train().job(demo.config, experiment="digits_rtm", seed=seed)
+        checkpoints.write(job.first, few)
+        fake_results.sign(Path(), job)
     return replace(demo.config, experiments={**demo.config.experiments, "digits_rtm": few})
+
+
+def test_samples_of_other_weights_than_those_of_the_receipt_are_refused(trained: Config) -> None:
+    job = Train().job(trained, experiment="digits_rtm", seed=1)
+    checkpoints.write(job.first, trained.experiments["digits_rtm"], perturbed=False)
+    with pytest.raises(UserError, match=r"seed1\.safetensors is not the file of its receipt; bring it back"):
+        find_set(trained, "digits_rtm:H4", 1)
 
 
 def test_samples_are_drawn_from_the_checkpoint_of_the_seed_and_the_variant(trained: Config) -> None:

@@ -1,8 +1,11 @@
 """A user's mistake gives one sentence and exit code 1; imports stay in their layers."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import ROOT
@@ -10,6 +13,7 @@ from support.command import rtm
 from support.workspace import copied, environment
 
 from rtm.cli import showing
+from rtm.core.files import write_text
 
 
 @pytest.mark.parametrize(
@@ -87,6 +91,35 @@ def test_a_disk_that_is_full_for_torch_is_one_sentence(monkeypatch: pytest.Monke
     monkeypatch.setattr(showing, "statuses", status)
     answer = rtm("status")
     assert answer.stderr.startswith("rtm: torch could not write a whole file; free some space in ")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_the_folder_that_is_full_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int) -> None:
+    """The error of a full disk has no file name, if it comes when the file is written."""
+
+    def full(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(showing, "statuses", lambda _: write_text(tmp_path / "other/x.json", "x"))
+    answer = rtm("status")
+    assert answer.stderr.startswith(f"rtm: {tmp_path}/other: {os.strerror(number)}; free some space there")
+    assert not list((tmp_path / "other").iterdir())
+
+
+def test_if_nobody_knows_which_folder_is_full_it_is_the_one_with_the_least_space(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setattr(showing, "statuses", full)
+    free = {"runs": 0}
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free.get(Path(path).name, 10**9)))
+    (tmp_path / "params").symlink_to(ROOT / "params")
+    answer = rtm("status", cwd=tmp_path)
+    assert answer.stderr.startswith(f"rtm: {tmp_path}/runs: No space left on device; free some space there")
 
 
 def test_the_files_of_pdflatex_are_ignored_by_git() -> None:

@@ -11,10 +11,13 @@ from support.smoke_workspace import fetch
 from rtm.cli.making import experiment_of
 from rtm.config import Config, load
 from rtm.core.errors import UserError
+from rtm.core.files import write_text
 from rtm.core.readers import read_json
 from rtm.lineage.freshness import Freshness
+from rtm.stages import stages
 from rtm.stages.figure import Figure
 from rtm.stages.graph import every_job
+from rtm.stages.latency import Latency
 from rtm.stages.report import Report
 from rtm.stages.table import Table
 from rtm.stages.train import Train
@@ -24,6 +27,7 @@ AT = Path("variants/demo")
 CHANGES = ["mapper.H=4", "training.lr=1e-3"]
 TABLE = "tab_digits_halt_sweep"
 FIGURE = "fig_digits_sweep"
+CURVES = "fig_digits_curves"
 
 
 def call(*words: str) -> str:
@@ -82,6 +86,52 @@ def test_a_figure_and_the_page_are_signed_for(workspace: Config) -> None:
     assert call("figure", FIGURE, "--scale", "demo") == f"{figure.outputs['png']}\n"
     assert call("report", "--scale", "demo") == f"{page.first}\n"
     assert all(path.exists() for job in (figure, page) for path in (*job.outputs.values(), job.receipt))
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "stage"),
+    [
+        ("table", TABLE, "summary"),
+        ("table", TABLE, "evaluate"),
+        ("figure", FIGURE, "latency"),
+        ("figure", CURVES, "train"),
+    ],
+)
+def test_an_edited_input_is_named_and_shown_only_if_that_is_wanted(
+    workspace: Config, verb: str, name: str, stage: str
+) -> None:
+    for experiment in workspace.experiments:
+        fake_results.write_results(workspace, experiment, {}, spread=0.1)
+        fake_results.write_curves(workspace, experiment)
+        for seed in workspace.experiment(experiment).seeds:
+            write_text(Train().path(workspace, "checkpoint", experiment=experiment, seed=seed), "weights")
+    job = stages()[verb].job(workspace, **{verb: name})
+    for before in job.inputs:
+        fake_results.sign(Path(), before)
+    call(verb, name, "--scale", "demo")
+    signed = job.receipt.read_text("utf-8")
+    path = next(path for before, path in job.reads() if before.stage.name == stage)
+    recorded = path.read_text("utf-8")
+    path.write_text(recorded.replace("5", "4", 1), "utf-8")
+    for words in ((verb, name, "--scale", "demo"), ("make", job.id)):
+        answer = rtm(*words, cwd=Path.cwd())
+        assert answer.returncode == 1
+        assert answer.stderr.startswith(f"rtm: {path} is not the recorded one; bring it back with `git checkout -- ")
+        assert ("add --anyway" in answer.stderr) == (words[0] == verb)
+    call(verb, name, "--scale", "demo", "--anyway")
+    assert job.receipt.read_text("utf-8") == signed
+    path.write_text(recorded, "utf-8")
+    call(verb, name, "--scale", "demo")
+
+
+def test_a_table_of_what_is_available_refuses_edited_files_too(workspace: Config) -> None:
+    fake_results.write_results(workspace, "digits_rtm", {"digits_H8": {"fid": 87.6}}, spread=0.1)
+    latency = Latency().job(workspace, experiment="digits_rtm")
+    fake_results.sign(Path(), latency)
+    write_text(latency.first, latency.first.read_text("utf-8").replace("1.0", "0.1", 1))
+    answer = rtm("table", TABLE, "--scale", "demo", "--available", cwd=Path.cwd())
+    assert answer.stderr.startswith(f"rtm: {latency.first} is not the recorded one")
+    assert "87.6" in call("table", TABLE, "--scale", "demo", "--available", "--anyway")
 
 
 def test_any_job_is_made_by_its_name(workspace: Config) -> None:

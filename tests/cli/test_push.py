@@ -5,7 +5,7 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-from support import PARAMS
+from support import PARAMS, fake_results
 from support.checkpoints import IMLE
 
 from rtm.config import load
@@ -30,21 +30,13 @@ def test_a_checkpoint_is_pushed_with_a_card_of_its_receipt(
 ) -> None:
     path = JOB.first
     file = folder / path
-    made = {
+    made: dict[str, Any] = {
         "time": "2026-11-17T12:00:00",
         "revision": "abc123",
         "gpu_hours": 2.5,
         "environment": {"torch": "2.12.0"},
     }
-    parts = {"params": {}, "code": "c", "inputs": {}}
-    outputs = {str(path): {"md5": digest(file, "md5"), "size": file.stat().st_size}}
-    receipt = {
-        "fingerprint": "f",
-        "parts": parts,
-        "outputs": outputs,
-        "made": made,
-    }
-    write_json(folder / JOB.receipt, receipt)
+    fake_results.sign(folder, JOB, **made)
     numbers = {
         "fid": 12.5,
         "kid": 0.003,
@@ -91,8 +83,10 @@ def test_a_checkpoint_is_pushed_with_a_card_of_its_receipt(
     alone = (folder / "card/README.md").read_text("utf-8")
     assert "not recorded: this file has no receipt" in alone
     assert "No metrics were recorded for this file." in alone
-    write_json(folder / JOB.receipt, {**receipt, "outputs": {}})
+    weights = file.read_bytes()
+    file.write_bytes(weights + b"x")
     (refused,) = call("generate", f"smoke/{IMLE}", "--push", "owner/name")
+    file.write_bytes(weights)
     assert refused.startswith(f"rtm: {path} is not the file of its receipt; bring it back with")
     assert call("generate", "gan.safetensors", "--push", "name") == [
         "rtm: name is no repository of the Hub; write owner/name."

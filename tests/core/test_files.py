@@ -71,6 +71,9 @@ def test_a_full_disk_is_a_sentence_and_other_errors_stay(tmp_path: Path) -> None
     for number in (errno.ENOSPC, errno.EDQUOT):
         with pytest.raises(UserError, match="free some space there and run this again"), room(tmp_path, 0):
             raise OSError(number, "full")
+    message = r"The disk of .*/elsewhere is full; free some space there and run this again"
+    with pytest.raises(UserError, match=message), room(tmp_path, 10), atomic(tmp_path / "elsewhere/x"):
+        raise OSError(errno.ENOSPC, "full")
     with pytest.raises(FileNotFoundError), room(tmp_path, 0):
         raise FileNotFoundError(errno.ENOENT, "gone")
 

@@ -154,3 +154,15 @@ def test_reading_a_compressed_tar_goes_from_front_to_back(tmp_path: Path) -> Non
     names = [f"{number:03}.png" for number in reversed(range(20))]
     source = write_tar(tmp_path / "x.tar.gz", {name: flat(4, 0) for name in names})
     assert list(contents(source).items()) == [(name, flat(4, 0)) for name in names]
+
+
+def test_the_images_of_a_folder_may_be_behind_links(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "one.png").write_bytes(b"1")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "linked").symlink_to(elsewhere)
+    (elsewhere / "round").symlink_to(source)
+    with opened(source) as archive:
+        assert {str(member.path): archive.read(member) for member in archive.members()} == {"linked/one.png": b"1"}

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import shutil
 import tempfile
 from functools import cache
@@ -16,6 +17,7 @@ from support import smoke_workspace
 
 from rtm.core.errors import UserError
 from rtm.core.files import write_json
+from rtm.core.readers import read_numbers
 from rtm.core.sealed import sealed, unsealed
 from rtm.lineage.begun import _begun
 from rtm.training.folder import history_of, log_rows, step_of
@@ -90,13 +92,33 @@ def save_forged(rng: Random, folder: Path) -> None:
     if rng.random() < 0.4:
         header[rng.choice(list(header))] = rng.choice(("x", 1, None, [], {}))
     elif rng.random() < 0.5:
-        del state[rng.choice(["done", "networks", "optimizers", "ema", "best", "extra", "seconds"])]
+        del state[rng.choice(["done", "log", "networks", "optimizers", "ema", "best", "extra", "seconds"])]
     else:
         chosen = rng.choice(["done", "networks", "ema", "optimizers"])
         state[chosen] = rng.choice(ODD)
     with sealed(run / "state.pt", header) as file:
         torch.save(state, file)
     assert resumed(run)[0] == 4, "a forged save was taken"
+
+
+@fuzzer
+def training_log(rng: Random, folder: Path) -> None:
+    """However log.jsonl is damaged, the curve is that of the training."""
+    run = copied(folder)
+    log = run / "log.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(damaged(rng, whole))
+    resuming = finished()[1]
+    resuming.rows = []
+    resumed(run)
+    resuming.log = log
+    with contextlib.redirect_stderr(io.StringIO()):
+        resuming._restore_log()
+    rows = {row["step"]: row for row in log_rows(log)}
+    assert list(rows.values()) == [json.loads(line) for line in whole.splitlines()], "a damaged log was taken"
+    resuming.export(folder / "w.safetensors", folder / "curve.csv", {})
+    steps = [row["step"] for row in read_numbers(folder / "curve.csv")]
+    assert steps == list(rows), "the curve has other rows"
 
 
 @fuzzer

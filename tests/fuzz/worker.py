@@ -29,14 +29,14 @@ class Worker:
         self.patience = patience
         self.pool: ProcessPoolExecutor | None = None
 
-    def run(self, name: str, number: int) -> str:
+    def run(self, name: str, number: int, seed: int = 0) -> str:
         """Why the case failed; nothing if it was handled."""
         if self.pool is None:
             self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _prepare)
             self.pool.submit(len, ()).result(STARTING)
         (process,) = _processes(self.pool)
         try:
-            return self.pool.submit(tried, name, number).result(self.patience)
+            return self.pool.submit(tried, name, number, seed).result(self.patience)
         except TimeoutError:
             reason = f"hangs: no end after {self.patience:g} s"
         except BrokenProcessPool:
@@ -72,11 +72,16 @@ def _prepare() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def tried(name: str, number: int) -> str:
-    """Why a case failed; nothing if it was handled. The same name and number give the same case."""
+def case(name: str, number: int, seed: int) -> Random:
+    """The random numbers of a case, always the same ones."""
+    return Random(f"{seed} {name} {number}")
+
+
+def tried(name: str, number: int, seed: int) -> str:
+    """Why a case failed; nothing if it was handled."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            FUZZERS[name](Random(f"{name} {number}"), Path(folder))
+            FUZZERS[name](case(name, number, seed), Path(folder))
         except UserError as error:
             good = str(error) and str(error).isprintable()
             return "" if good else f"no message of one line: {str(error)!r}"

@@ -52,6 +52,10 @@ def changed(**values: Any) -> dict[str, Any]:
         (changed(mapper={"kind": "mlp", "layers": 30_000}), "its architecture does not fit its weights"),
         (changed(dim="16"), "is damaged or of another kind"),
         (changed(mapper={"kind": "rtm", "H": 2, "L": 1, "width": 8, "layrs": 2}), "rtm.* does not take layrs"),
+        (changed(mapper={"kind": "rtm", "H": 65_536, "L": 1, "width": 8, "tokens": None}), "H is 65536; at most 4,096"),
+        (changed(mapper={"kind": "rtm", "H": 4096, "L": 4, "width": 8, "tokens": None}), "is more than 16,384"),
+        ({"dataset": {"class_names": 3}}, "its class names are no texts"),
+        ({"dataset": None}, "is damaged or of another kind"),
         (changed(tf32="yes"), "is damaged or of another kind"),
         (changed(classes={}), "is damaged or of another kind"),
         (changed(mapper={"kind": "rtm", "H": "2", "L": 1, "width": 8, "tokens": None}), "takes H: int, not '2'"),
@@ -79,6 +83,24 @@ def test_a_file_that_is_no_checkpoint_is_one_sentence(tmp_path: Path) -> None:
     save_file({"w": torch.full((1,), torch.nan)}, tmp_path / "diverged", {"rtm": json.dumps({"format": 1})})
     with pytest.raises(UserError, match="not finite"):
         load_checkpoint(tmp_path / "diverged", CPU)
+
+
+@pytest.mark.parametrize("described", ["3", "null", "[]", '"text"', "true", "{}"])
+def test_metadata_that_are_no_description_are_one_sentence(tmp_path: Path, described: str) -> None:
+    save_file({"w": torch.ones(1)}, tmp_path / "w", {"rtm": described})
+    with pytest.raises(UserError, match=r"w does not describe its network; rtm .* reads checkpoints of format 1"):
+        load_checkpoint(tmp_path / "w", CPU)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool, torch.complex64])
+def test_weights_that_are_no_floating_numbers_are_not_drawn(tmp_path: Path, dtype: torch.dtype) -> None:
+    path = tmp_path / "w.safetensors"
+    network = checkpoints.write(path, IMLE)
+    described = {"rtm": json.dumps(metadata_of(smoke_workspace.experiment(IMLE), 0, "", ""))}
+    weights = {name: tensor.to(dtype) for name, tensor in network.state_dict().items()}
+    save_file(weights, path, described)
+    with pytest.raises(UserError, match=rf"w\.safetensors is damaged or of another kind .*weights of {dtype}"):
+        load_checkpoint(path, CPU)
 
 
 OWN = """

@@ -52,6 +52,21 @@ def test_the_conditions_of_a_measurement_come_from_its_files(tmp_path: Path) -> 
         assert not re.search(r"samples|this machine|[Tt]ime per image", table.caption)
 
 
+def test_a_note_names_the_rows_that_were_timed_on_a_busy_machine(tmp_path: Path) -> None:
+    config = PAPER.at(tmp_path)
+    names = ("cifar10_imle_mlp", "cifar10_imle_rtm")
+    for name, is_disturbed in zip(names, (False, True), strict=True):
+        fake_results.write_results(config, name, {})
+        path = Latency().path(config, "cost", experiment=name)
+        timed = {"quartiles_ms": {"native": [0.9, 1.6]}, "load": 2.34, "disturbed": is_disturbed}
+        write_json(path, read_json(path) | timed)
+    (note,) = [note for note in build(config, "tab_cifar10").notes if "busy" in note]
+    assert note == (
+        "Measured on a busy machine, so their time per image is too long: cifar10_imle_rtm (load 2.3 for each core, "
+        "quartiles 0.9 to 1.6 ms)."
+    )
+
+
 def test_a_note_names_stand_ins(tmp_path: Path) -> None:
     smoke = "Scale: smoke: small stand-ins for data and models"
     assert build(SMOKE.at(tmp_path), "tab_fid").notes[-2].startswith(smoke)

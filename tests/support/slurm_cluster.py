@@ -24,10 +24,12 @@ fi
 exec {real} "$@\"
 """
 # Snakemake can hang if a signal comes while its scheduler works. With control groups, SLURM ends all processes of a
-# job. Here there are none, so SLURM misses processes whose parent has ended, and this script ends them.
+# job. Here there are none, so SLURM misses processes whose parent has ended, and this script ends them. Another cluster
+# on this machine may have a job of the same number.
 EPILOG = """\
 #!/bin/sh
 for folder in $(grep -lsz "^SLURM_JOB_ID=$SLURM_JOB_ID$" /proc/[0-9]*/environ | xargs -n 1 dirname); do
+    grep -qsz "^PATH=.*PLACE/bin" $folder/environ || continue
     grep -qsz ^SLURM_SCRIPT_CONTEXT= $folder/environ || kill -9 ${folder#/proc/} 2>/dev/null
 done
 exit 0
@@ -176,7 +178,7 @@ def _configured(folder: Path) -> dict[str, str]:
     (folder / "gres.conf").write_text(gpus, "utf-8")
     values = {"folder": folder, "host": host, "user": user, "controller": controller, "daemon": daemon, "gpus": GPUS}
     (folder / "slurm.conf").write_text(SETTINGS.format(**values), "utf-8")
-    _write_program(folder / "bin/epilog", EPILOG)
+    _write_program(folder / "bin/epilog", EPILOG.replace("PLACE", str(folder)))
     lines = dict.fromkeys(("srun", "scontrol"), 'exec {real} "$@"')
     lines["squeue"] = '{real} "$@" || {{ echo "$@" >> {folder}/unanswered; exit 1; }}'
     lines["sbatch"] = SBATCH

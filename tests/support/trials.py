@@ -33,7 +33,7 @@ def with_light_trainings(folder: Path) -> Path:
 
     While there is a file `held`, they wait after the first line of their log. Fingerprints do not change.
     """
-    written = r'file.write(json.dumps(row) + "\n")'
+    written = "file.write(line(row))"
     held = f"{written}\n        while Path('held').exists():\n            __import__('time').sleep(0.05)"
     for path, old, new in (
         ("rtm/trial/params.yaml.j2", "    width: {{ width }}", "    width: 8"),

@@ -87,7 +87,10 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
         pass
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", '{"experiment": "x", "seed": 0, "slices": []}', '{"slices": [{}]}'])
+@pytest.mark.parametrize(
+    "content",
+    ["{}", "[]", '{"experiment": "x", "seed": 0}', '{"experiment": "x", "seed": 0, "slices": []}', '{"slices": [{}]}'],
+)
 def test_a_damaged_history_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_text(content, "utf-8")
     with pytest.raises(UserError, match=r"run\.json is damaged .*; delete it: the training resumes"):

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -244,6 +244,9 @@ def test_every_flipped_bit_of_a_save_is_found(tmp_path: Path, capsys: pytest.Cap
         ({}, {"ema": {"x": torch.tensor(float("nan"))}}, "averaged weights that are not finite"),
         ({}, {"ema": {}}, "cannot be read (RuntimeError)"),
         ({}, {"optimizers": {}}, "cannot be read (KeyError)"),
+        ({}, {"log": [{"step": 6}, {"step": 1}]}, "whose log is not in order"),
+        ({}, {"log": [{"step": 9}]}, "whose log is not in order"),
+        ({}, {"log": None}, "cannot be read (TypeError)"),
     ],
 )
 def test_a_whole_save_that_is_another_is_not_taken(
@@ -304,6 +307,79 @@ def test_a_deleted_log_is_begun_again_and_a_deleted_folder_is_named(
     assert [json.loads(line)["step"] for line in (tmp_path / "run/log.jsonl").read_text("utf-8").splitlines()] == [6]
     with pytest.raises(UserError, match="was deleted while"):
         append(tmp_path / "gone/log.jsonl", {})
+    assert exported_steps(run, tmp_path) == ["1", "6"]
+
+
+def exported_steps(run: Run, folder: Path) -> list[str]:
+    curve = folder / "curve.csv"
+    run.export(folder / "w.safetensors", curve, {})
+    return [row["step"] for row in csv.DictReader(curve.read_text("utf-8").splitlines())]
+
+
+def _without_a_row(log: bytes) -> bytes:
+    first, _, *others = log.splitlines(keepends=True)
+    return b"".join([first, *others])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda log: log[:100],
+        lambda log: b"",
+        _without_a_row,
+        lambda log: log.replace(b'"loss"', b'"lors"', 1),
+        lambda log: log.replace(b'"loss": 2', b'"loss": 3', 1),
+    ],
+    ids=["truncated", "empty", "dropped", "another key", "another number"],
+)
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_damaged_log_is_written_again_and_never_becomes_the_curve(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    damage: Callable[[bytes], bytes],
+    is_finished: bool,
+) -> None:
+    monkeypatch.setattr("rtm.training.loop.LOG_EVERY", 1)
+    chosen = smoke_workspace.experiment(IMLE, save_every=2)
+    smoke_workspace.run(tmp_path, chosen).train()
+    log = tmp_path / "run/log.jsonl"
+    if not is_finished:
+        (tmp_path / "run/state.prev.pt").replace(tmp_path / "run/state.pt")
+    whole = log.read_bytes()
+    log.write_bytes(damage(whole))
+    assert log.read_bytes() != whole
+    capsys.readouterr()
+    run = smoke_workspace.run(tmp_path, chosen)
+    step = 6 if is_finished else 4
+    assert capsys.readouterr().err == f"{log} is damaged; it is written again from the save of step {step}.\n"
+    assert log.read_bytes() == b"".join(whole.splitlines(keepends=True)[:step])
+    run.train()
+    assert exported_steps(run, tmp_path) == list("123456")
+    curve = list(csv.DictReader((tmp_path / "curve.csv").read_text("utf-8").splitlines()))
+    first = json.loads(whole.splitlines()[0])
+    assert curve[0] == {key: str(value) for key, value in first.items()}
+
+
+def test_a_log_that_a_kill_cut_after_the_save_resumes_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rtm.training.loop.LOG_EVERY", 1)
+    chosen = smoke_workspace.experiment(IMLE, save_every=2)
+    whole = smoke_workspace.run(tmp_path, chosen)
+    whole.train()
+    (tmp_path / "run/state.prev.pt").replace(tmp_path / "run/state.pt")
+    log = tmp_path / "run/log.jsonl"
+    os.truncate(log, log.stat().st_size - 30)  # in the middle of the row of step 6
+    capsys.readouterr()
+    resumed = smoke_workspace.run(tmp_path, chosen)
+    assert capsys.readouterr().err == ""
+    resumed.train()
+    assert same(weights(whole), weights(resumed))
+    assert [json.loads(row)["step"] for row in log.read_text("utf-8").splitlines()] == [1, 2, 3, 4, 5, 5, 6]
+    assert smoke_workspace.run(tmp_path, chosen).rows == resumed.rows
+    assert capsys.readouterr().err.count("damaged") == 0
+    assert exported_steps(resumed, tmp_path) == list("123456")
 
 
 PARALLEL = """

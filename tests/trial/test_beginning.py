@@ -171,11 +171,12 @@ def test_each_picture_that_is_not_used_as_it_is_is_said() -> None:
     assert remarks(Survey(few, 32, (), ()), Squares(100, (), 0), CHOICE) == []
     choice = Choice("cats", 500, 64, Machine(2, 0), 48)
     sentences = remarks(
-        Survey(many, 40, ("cut.jpg",), ("film.mov", "notes.txt")), Squares(498, ("bad.png",), 3), choice
+        Survey(many, 40, ("cut.jpg",), ("film.mov", "notes.txt"), linked=617), Squares(498, ("bad.png",), 3), choice
     )
     assert sentences == [
         "Left out, since they cannot be read: cut.jpg, bad.png.",
         "Left out, since they are copies of other images: 3.",
+        "Links are followed: 617 of 1,234 images are elsewhere.",
         "Left out, since they are no images of a kind that is read here: film.mov, notes.txt.",
         "500 of 1,234 images are used, spread evenly: more need a GPU.",
         "Most images have fewer than 64 px; they are enlarged.",

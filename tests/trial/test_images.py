@@ -10,6 +10,7 @@ from support.archives import noise
 
 from rtm.core.errors import UserError
 from rtm.data.archives import LARGEST
+from rtm.metrics.images import load_images
 from rtm.trial.images import FEWEST, squared, state_of, survey, write_squares
 
 
@@ -45,6 +46,26 @@ def test_any_mode_and_format_is_kept(tmp_path: Path) -> None:
         with Image.open(path) as image:
             assert image.size == (32, 32)
             assert image.mode == "RGB"
+
+
+def test_links_are_followed_as_by_evaluate_and_no_folder_counts_twice(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "in", 20)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for number in range(20):
+        Image.fromarray(noise(40, 60, 3, seed=200 + number)).save(elsewhere / f"{number:02d}.png")
+    (source / "linked").symlink_to(elsewhere)
+    (source / "same").symlink_to(elsewhere)
+    (elsewhere / "round").symlink_to(source)
+    content = survey(source)
+    assert len(content.pictures) == len(load_images(source)) == 40
+    assert content.linked == 20
+    assert write_squares(source, content.pictures, tmp_path / "out", 32).count == 40
+    before = state_of(source)
+    (elsewhere / "19.png").unlink()
+    assert state_of(source) != before
+    (source / "gone.png").symlink_to(tmp_path / "nothing")
+    assert survey(source).broken == ("gone.png",)
 
 
 def test_a_photograph_stands_upright() -> None:
@@ -124,7 +145,7 @@ def test_a_folder_may_hold_anything_beside_its_images(tmp_path: Path) -> None:
     content = survey(source)
     assert len(content.pictures) == FEWEST
     assert content.others == ("film.mov",)
-    assert not content.broken
+    assert content.broken == ("gone.png",)
     with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(source / "film.mov", "film.mov")
     with pytest.raises(UserError, match=r"film\.mov .*If it is yours, unpack it and give the folder"):
