@@ -30,7 +30,7 @@ MOST_FRAMES = 4096
 MEAN_OF = 4096  # number of latents for the mean w, which truncation needs
 
 
-class Options(TypedDict, total=False):
+class DrawingOptions(TypedDict, total=False):
     """The options for drawing images."""
 
     H: int  # steps of a recursive mapper; by default as in training
@@ -56,7 +56,7 @@ class Sampler:
         seed: int = 0,
         first: int = 0,  # number of the first image
         batch: int = 64,
-        **options: Unpack[Options],
+        **options: Unpack[DrawingOptions],
     ) -> Tensor:
         """Images first, ..., first + count - 1 of a seed on the CPU, uint8 (count, R, R, 3). Image i of a seed is
         always the same image, also in the pipeline."""
@@ -66,7 +66,7 @@ class Sampler:
         return torch.cat([self._draw(seed, index, None, options) for index in batches])
 
     def interpolate(
-        self, frames: int, count: int = 1, seed: int = 0, first: int = 0, **options: Unpack[Options]
+        self, frames: int, count: int = 1, seed: int = 0, first: int = 0, **options: Unpack[DrawingOptions]
     ) -> Tensor:
         """Interpolate from each of `count` images to the next one, on the great circle between their latents, with the
         noise and the label of the first image: (count, frames, R, R, 3)."""
@@ -80,7 +80,7 @@ class Sampler:
         return torch.stack(strips)
 
     @torch.no_grad()
-    def _draw(self, seed: int, index: Tensor, z: Tensor | None, options: Options) -> Tensor:
+    def _draw(self, seed: int, index: Tensor, z: Tensor | None, options: DrawingOptions) -> Tensor:
         depth: dict[str, Any] = {**options}
         truncation = depth.pop("truncation", 1.0)
         label = depth.pop("label", None)

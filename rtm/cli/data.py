@@ -139,6 +139,6 @@ def _sources(receipt: dict[str, Any]) -> dict[str, str]:
     return dict(receipt.get("made", {}).get("sha256", {}))
 
 
-def _size(dataset: models.Dataset) -> str:
+def _size(dataset: models.DatasetEntry) -> str:
     test = f" and {dataset.test.count:,} of the test split" if dataset.test else ""
     return f"{dataset.count:,} images of {dataset.resolution} x {dataset.resolution} px{test}"

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from rtm.config import Config, load
 from rtm.config.parameters import pick
-from rtm.plan.estimate import Plan, times
+from rtm.plan.estimate import Estimate, times
 from rtm.plan.planner import Planner
 from rtm.plan.tally import GIB
 
@@ -50,7 +50,7 @@ def _names(config: Config, planner: Planner, name: str | None) -> Iterable[str]:
     return dict.fromkeys(part.experiment for part in table.cells if part.experiment)
 
 
-def _warnings(plans: Sequence[Plan]) -> list[str]:
+def _warnings(plans: Sequence[Estimate]) -> list[str]:
     """Which trainings do not fit the GPU, and how many ask for far more or fewer hours."""
     sentences = [f"{plan.experiment.name} {plan.warnings[0]}" for plan in plans if not plan.fits]
     if misjudged := sum(plan.is_misjudged for plan in plans):
@@ -67,7 +67,7 @@ def _table(title: str, columns: Iterable[str]) -> Table:
     return table
 
 
-def _overview(plans: Sequence[Plan]) -> Table:
+def _overview(plans: Sequence[Estimate]) -> Table:
     """A line for each training, and the sum."""
     devices = ", ".join(dict.fromkeys(plan.device.title for plan in plans))
     columns = ("Experiment", "\nGPUs", "Peak\nGiB", "Step\nms", "Round\ns", *GROUPS.values(), "\nHours", "\nAsked")
@@ -89,14 +89,14 @@ def _overview(plans: Sequence[Plan]) -> Table:
     return table
 
 
-def _shares(plan: Plan) -> Iterable[str]:
+def _shares(plan: Estimate) -> Iterable[str]:
     """The share of each kind of work in the hours."""
     for group in GROUPS:
         hours = plan.hours_of.get(group)
         yield "" if hours is None else f"{100 * hours / plan.hours:.0f}%"
 
 
-def _parts(plan: Plan) -> Table:
+def _parts(plan: Estimate) -> Table:
     """The work of each kind of step and each part of a round, and its hours in a run."""
     title = f"{plan.experiment.name}, one of {plan.world} x {plan.device.title}"
     table = _table(title, ("", "Times", "TFLOP", "GB", "Launches", "ms", "Hours"))
@@ -116,7 +116,7 @@ def _parts(plan: Plan) -> Table:
     return table
 
 
-def _facts(plan: Plan) -> list[str]:
+def _facts(plan: Estimate) -> list[str]:
     asked = plan.experiment.recipe.resources
     uses = ", ".join(f"{name} {size / GIB:.1f}" for name, size in plan.memory.items())
     phase = "step" if plan.peak_part in plan.cost.kinds else "round"

@@ -14,7 +14,7 @@ from rtm.cli.making import experiment_of
 from rtm.config import load
 from rtm.config.show import resolved
 from rtm.pipeline.amounts import duration, short, space
-from rtm.pipeline.states import Run, states
+from rtm.pipeline.states import RunState, states
 from rtm.pipeline.status import RunStatus, statuses
 from rtm.training.folder import only_one
 
@@ -84,11 +84,11 @@ def _show_states(clean: bool) -> None:
     print(f"{len(runs)} states, {_size(runs)}; {removed}")
 
 
-def _size(runs: Sequence[Run]) -> str:
+def _size(runs: Sequence[RunState]) -> str:
     return space(sum(run.size for run in runs))
 
 
-def _line(run: Run) -> str:
+def _line(run: RunState) -> str:
     seed = "" if run.seed is None else f"seed {run.seed}"
     step = f"step {short(run.step)}"
     return f"{run.kind:<14} {run.folder!s:<56} {seed:<8} {step:<11} {duration(run.age):>6} {space(run.size):>8}"

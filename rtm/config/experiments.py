@@ -85,7 +85,7 @@ class Split(Strict):
     sha256: SHA256 | None = None  # of the prepared test_images.npy
 
 
-class Dataset(Strict):
+class DatasetEntry(Strict):
     title: str
     kind: Annotated[str, AfterValidator(_dataset_kind)]  # of DATASETS, or a class or function that yields images
     options: dict[str, Any] | None = None  # of a class or function
@@ -111,7 +111,7 @@ class Dataset(Strict):
         return self.kind == "digits" or is_own(self.kind)
 
     @model_validator(mode="after")
-    def _has_a_test_split(self) -> "Dataset":
+    def _has_a_test_split(self) -> "DatasetEntry":
         if self.test and self.kind != "cifar10":
             raise ValueError("only kind cifar10 can have test: its archive has a test split")
         if self.options and not is_own(self.kind):

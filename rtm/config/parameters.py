@@ -14,7 +14,7 @@ from rtm.config.classes import is_own
 from rtm.config.devices import Device
 from rtm.config.experiments import (
     AnyDecoder,
-    Dataset,
+    DatasetEntry,
     Entry,
     Halting,
     Mapper,
@@ -22,7 +22,7 @@ from rtm.config.experiments import (
     Recipe,
     Recursive,
 )
-from rtm.config.reports import Figure, Published, Table
+from rtm.config.reports import FigureEntry, Published, TableEntry
 from rtm.core.errors import UserError, printable
 
 FEW = 8  # a message lists at most this many names completely
@@ -51,7 +51,7 @@ class Params(Strict):
     """The whole of `params/`, one field for each section."""
 
     scales: dict[ScaleName, Scale]
-    datasets: dict[Name, Dataset]
+    datasets: dict[Name, DatasetEntry]
     mappers: dict[Name, Mapper]
     decoders: dict[Name, AnyDecoder]
     recipes: dict[Name, Recipe]
@@ -60,8 +60,8 @@ class Params(Strict):
     desk: dict[Name, Entry] = {}
     planned: dict[Name, Entry] = {}
     protocols: dict[Name, Protocol]
-    tables: dict[Name, Table]
-    figures: dict[Name, Figure]
+    tables: dict[Name, TableEntry]
+    figures: dict[Name, FigureEntry]
     published: dict[Name, Published]
     devices: dict[Name, Device] = {}
 
@@ -95,7 +95,7 @@ class Experiment:
     name: str
     recipe: Recipe
     dataset_name: str
-    dataset: Dataset
+    dataset: DatasetEntry
     mapper: Mapper
     decoder: AnyDecoder | None
     seeds: tuple[int, ...]
@@ -182,11 +182,11 @@ class Config:
         return replace(self, place=folder)
 
     @property
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, TableEntry]:
         return {name: self.params.tables[name] for name in self.scale.tables}
 
     @property
-    def figures(self) -> dict[str, Figure]:
+    def figures(self) -> dict[str, FigureEntry]:
         return {name: self.params.figures[name] for name in self.scale.figures}
 
     def protocols(self, experiment: Experiment) -> dict[str, Protocol]:

@@ -41,7 +41,7 @@ class Published(Strict):
 
 
 class CellPart(Strict):
-    """The source of a cell's value. Table, group, row and column each give a part. Names may contain {key}."""
+    """The source of a cell's value. TableEntry, group, row and column each give a part. Names may contain {key}."""
 
     experiment: str | None = None  # measured here
     measured: Annotated[str, Field(pattern=r"\.json$")] | None = None  # a file of `rtm evaluate A B --json FILE`
@@ -99,7 +99,7 @@ class Group(CellPart):
         return "_".join(part for part in parts if part) or row.title
 
 
-class Table(CellPart):
+class TableEntry(CellPart):
     title: str
     label: Key
     caption: str
@@ -134,7 +134,7 @@ class Table(CellPart):
         return [name for name in dict.fromkeys(names) if name]
 
     @model_validator(mode="after")
-    def _complete(self) -> "Table":
+    def _complete(self) -> "TableEntry":
         names: Counter[tuple[str, str]] = Counter((cell.row, cell.column) for cell in self.cells)
         rows = [row.title for group in self.groups for row in group.rows]
         titles = list(itertools.product(rows, [column.title for column in self.columns]))
@@ -156,7 +156,7 @@ class Table(CellPart):
         return self
 
     @model_validator(mode="after")
-    def _one_protocol(self) -> "Table":
+    def _one_protocol(self) -> "TableEntry":
         used = {cell.protocol for cell in self.cells if not cell.published and not is_cost(cell.metric)}
         if len(used) > 1 and not self.mixed_protocols:
             raise ValueError(
@@ -170,7 +170,7 @@ def _stem(file: str | None) -> str:
     return Path(file).stem if file else ""
 
 
-def _merged(table: Table, group: Group, row: Row, column: Column) -> CellSpec:
+def _merged(table: TableEntry, group: Group, row: Row, column: Column) -> CellSpec:
     """Merge the four parts of a cell: the column overrides the row, the row its group, the group the table."""
     key = row.key or group.key or ""
     part: dict[str, str] = {}
@@ -190,7 +190,7 @@ def _section(part: CellPart) -> str | None:
     return kind if native or kind is None else f"{kind}_{part.variant}"
 
 
-class Figure(Strict):
+class FigureEntry(Strict):
     kind: Literal[
         "samples",
         "slerp",
@@ -220,7 +220,7 @@ class Figure(Strict):
         return self.skip + self.rows * self.columns if self.kind in ("samples", "pairs") else 0
 
     @model_validator(mode="after")
-    def _complete(self) -> "Figure":
+    def _complete(self) -> "FigureEntry":
         if self.kind in ("sweep", "convergence") and self.protocol is None:
             raise ValueError(f"a {self.kind} needs a protocol")
         if self.kind == "precision_recall" and self.table is None:

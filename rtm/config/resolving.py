@@ -7,7 +7,7 @@ from typing import TypeVar
 from rtm.config.catalogue import is_cost
 from rtm.config.experiments import DecoderConfig, Entry, Recursive
 from rtm.config.parameters import Experiment, Params, Scale
-from rtm.config.reports import Table
+from rtm.config.reports import TableEntry
 from rtm.core.errors import UserError
 
 T = TypeVar("T")
@@ -144,7 +144,7 @@ def _check_subsets(params: Params, place: str) -> None:
 def _check_table(
     params: Params,
     experiments: Mapping[str, Experiment],
-    table: Table,
+    table: TableEntry,
     place: str,
 ) -> None:
     """Check that every name in a table exists."""

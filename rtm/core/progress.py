@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Report(Protocol):
+class ProgressReport(Protocol):
     """Called with the number of finished steps and the numbers to show."""
 
     def __call__(self, done: int, **numbers: float) -> None: ...
@@ -42,7 +42,7 @@ def rough_time(seconds: float) -> str:
 
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Report]:
+def progress(description: str, total: int) -> Iterator[ProgressReport]:
     """Yield a function to call after each step."""
     folder = os.environ.get("RTM_PROGRESS")
     if folder:
@@ -56,7 +56,7 @@ def progress(description: str, total: int) -> Iterator[Report]:
 
 
 @contextmanager
-def _to_file(path: Path, description: str, total: int) -> Iterator[Report]:
+def _to_file(path: Path, description: str, total: int) -> Iterator[ProgressReport]:
     began = time.time()
     last = 0.0
 
@@ -87,7 +87,7 @@ def columns() -> "list[ProgressColumn]":
 
 
 @contextmanager
-def _to_terminal(description: str, total: int) -> Iterator[Report]:
+def _to_terminal(description: str, total: int) -> Iterator[ProgressReport]:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -100,7 +100,7 @@ def _to_terminal(description: str, total: int) -> Iterator[Report]:
         yield report
 
 
-def _to_log(description: str, total: int) -> Report:
+def _to_log(description: str, total: int) -> ProgressReport:
     """Print lines less and less often, so that the whole log of a long job stays short."""
     began = time.time()
     last = began

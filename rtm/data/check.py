@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rtm.config.experiments import Dataset
+from rtm.config.experiments import DatasetEntry
 from rtm.core.errors import UserError
 from rtm.core.files import digest
 from rtm.core.readers import read_json
@@ -15,7 +15,7 @@ from rtm.data.datasets import Images
 FILES = {"images.npy", "labels.npy", "test_images.npy", "test_labels.npy", "meta.json"}
 
 
-def problems(dataset: Dataset, images: Path) -> list[str]:
+def problems(dataset: DatasetEntry, images: Path) -> list[str]:
     """The faults of a prepared dataset, found by reading all of it."""
     faults = _faults(dataset, images, dataset.count, dataset.sha256)
     if dataset.test:
@@ -26,7 +26,7 @@ def problems(dataset: Dataset, images: Path) -> list[str]:
     return faults
 
 
-def _faults(dataset: Dataset, path: Path, count: int, expected: str | None) -> list[str]:
+def _faults(dataset: DatasetEntry, path: Path, count: int, expected: str | None) -> list[str]:
     try:
         images = Images(path)
     except (UserError, ValueError, KeyError) as error:
@@ -54,7 +54,7 @@ def _labels_fit(labels: NDArray[np.int64] | None, count: int, classes: int) -> b
     return set(np.unique(labels)) <= set(range(classes))
 
 
-def facts(dataset: Dataset, images: Path, sources: Mapping[str, str]) -> dict[str, str]:
+def facts(dataset: DatasetEntry, images: Path, sources: Mapping[str, str]) -> dict[str, str]:
     """The facts about a dataset that `rtm fetch --show` prints, by title. `sources` are the sha256 of the files that it
     was prepared from."""
     prepared = Images(images)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from rtm.config.experiments import Dataset, Source
+from rtm.config.experiments import DatasetEntry, Source
 from rtm.core.errors import UserError
 from rtm.core.files import digest_of_all
 from rtm.data.download import difference, locked
@@ -26,7 +26,7 @@ Seen = Mapping[str, str]  # sha256 by file name, of an earlier fetch
 
 def fetch_dataset(
     name: str,
-    dataset: Dataset,
+    dataset: DatasetEntry,
     images: Path,
     downloads: Path,
     local: Path | None = None,  # by the user, in place of the sources
@@ -57,7 +57,7 @@ def fetch_dataset(
     return {**seen, source.name: sha256, **sums}
 
 
-def download_problems(name: str, dataset: Dataset, downloads: Path, seen: Seen) -> list[str]:
+def download_problems(name: str, dataset: DatasetEntry, downloads: Path, seen: Seen) -> list[str]:
     """Messages about downloaded files of the dataset that differ from the published or recorded checksums."""
     sources = _pinned(dataset, seen)
     try:
@@ -68,7 +68,7 @@ def download_problems(name: str, dataset: Dataset, downloads: Path, seen: Seen) 
     return []
 
 
-def _pinned(dataset: Dataset, seen: Seen) -> list[Source]:
+def _pinned(dataset: DatasetEntry, seen: Seen) -> list[Source]:
     """The sources; those without a published checksum have the checksum of their first fetch."""
     return [
         source if source.checksums else source.model_copy(update={"sha256": seen.get(source.name)})
@@ -77,7 +77,7 @@ def _pinned(dataset: Dataset, seen: Seen) -> list[Source]:
 
 
 def _source(
-    name: str, dataset: Dataset, sources: list[Source], downloads: Path, local: Path | None, wait: bool
+    name: str, dataset: DatasetEntry, sources: list[Source], downloads: Path, local: Path | None, wait: bool
 ) -> Path:
     """The file or folder of a dataset: from the user, from an earlier download, or from the first source that gives
     it. The last way is to ask a person."""
@@ -112,7 +112,7 @@ def _here(name: str, sources: list[Source], downloads: Path) -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
-def _request(name: str, dataset: Dataset, sources: list[Source], downloads: Path, failures: list[str]) -> str:
+def _request(name: str, dataset: DatasetEntry, sources: list[Source], downloads: Path, failures: list[str]) -> str:
     source = next((source for source in sources if source.page), sources[0])
     reason = f"{dataset.title} needs a person"
     if failures:
@@ -137,7 +137,7 @@ def _awaited(name: str, sources: list[Source], downloads: Path) -> Path:
         time.sleep(PAUSE)
 
 
-def _checked(path: Path, dataset: Dataset, sources: list[Source], seen: Seen) -> str:
+def _checked(path: Path, dataset: DatasetEntry, sources: list[Source], seen: Seen) -> str:
     """The sha256 of a source, after a comparison with all known checksums. Its content is not parsed before."""
     known = [source.checksums for source in sources if source.name == path.name]
     if path.is_file():

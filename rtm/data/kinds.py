@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rtm.config.classes import built
-from rtm.config.experiments import Dataset
+from rtm.config.experiments import DatasetEntry
 from rtm.core.errors import UserError, printable
 from rtm.data import tfrecords
 from rtm.data.archives import Archive, Member, opened
@@ -31,7 +31,7 @@ CIFAR_TRAINING = [f"data_batch_{number}" for number in range(1, 6)]
 CIFAR_TEST = ["test_batch"]
 
 
-def read(name: str, dataset: Dataset, source: Path | None, test: bool) -> Iterator[Row]:
+def read(name: str, dataset: DatasetEntry, source: Path | None, test: bool) -> Iterator[Row]:
     """The images of a dataset or, with `test`, of its test split."""
     if dataset.kind == "digits":
         yield from _digits(dataset)
@@ -53,7 +53,7 @@ def wrong_count(name: str, number: int, count: int) -> UserError:
     )
 
 
-def _digits(dataset: Dataset) -> Iterator[Row]:
+def _digits(dataset: DatasetEntry) -> Iterator[Row]:
     part = slice(dataset.first, dataset.first + dataset.count)
     size = (dataset.resolution, dataset.resolution)
     with np.load(DIGITS) as digits:
@@ -65,7 +65,7 @@ def _digits(dataset: Dataset) -> Iterator[Row]:
         yield place, np.repeat(image[..., None], 3, axis=-1), int(label)
 
 
-def _own(name: str, dataset: Dataset) -> Iterator[Row]:
+def _own(name: str, dataset: DatasetEntry) -> Iterator[Row]:
     """The first images from a user's class or function, which yields images or (image, label)."""
     images = built(dataset.kind, {"resolution": dataset.resolution}, dataset.options or {})
     for place, row in enumerate(islice(iter(images), dataset.count)):
@@ -79,7 +79,7 @@ def _own(name: str, dataset: Dataset) -> Iterator[Row]:
         yield place, pixels, int(label)
 
 
-def _subset(dataset: Dataset, source: Path) -> Iterator[Row]:
+def _subset(dataset: DatasetEntry, source: Path) -> Iterator[Row]:
     """`count` images of another dataset, ordered by sha256, from number `first` on; equal images count once."""
     whole = Images(source)
     labels = np.zeros(len(whole), np.int64) if whole.labels is None else whole.labels
@@ -138,7 +138,7 @@ def _sheets(archive: Archive, members: list[Member], labels: Member) -> Iterator
 # files with images
 
 
-def _images(name: str, dataset: Dataset, archive: Archive) -> Iterator[Row]:
+def _images(name: str, dataset: DatasetEntry, archive: Archive) -> Iterator[Row]:
     """Images from files with one image each, or from TFRecord files with many images."""
     members = archive.members()
     folders = set(dataset.folders)
@@ -178,7 +178,7 @@ def _decoded(path: PurePosixPath, content: bytes) -> Pixels:
         return np.asarray(image.convert("RGB"))
 
 
-def _fitted(path: PurePosixPath, pixels: Pixels, dataset: Dataset) -> Pixels:
+def _fitted(path: PurePosixPath, pixels: Pixels, dataset: DatasetEntry) -> Pixels:
     if dataset.crop:
         pixels = _middle(pixels)
     size = (dataset.resolution, dataset.resolution)

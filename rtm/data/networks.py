@@ -22,7 +22,7 @@ from rtm.data.weights import Tensors
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkFile:
     """A network, and functions that read its tensors from each source, with the names that rtm uses."""
 
     title: str
@@ -68,7 +68,7 @@ def dinov2(path: Path) -> Tensors:
 
 
 NETWORKS = {
-    "inception": Network(
+    "inception": NetworkFile(
         "FID's Inception-v3",
         {
             Source(
@@ -86,7 +86,7 @@ NETWORKS = {
             ): wheel_inception,
         },
     ),
-    "vgg16": Network(
+    "vgg16": NetworkFile(
         "VGG16",
         {
             Source(
@@ -99,7 +99,7 @@ NETWORKS = {
             ): jax_vgg16,
         },
     ),
-    "dinov2": Network(
+    "dinov2": NetworkFile(
         "DINOv2's ViT-L/14",
         {
             Source(

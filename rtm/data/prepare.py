@@ -12,7 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from rtm.config.experiments import Dataset
+from rtm.config.experiments import DatasetEntry
 from rtm.core.errors import UserError
 from rtm.core.files import atomic, digest, room, write_json
 from rtm.core.progress import track
@@ -42,7 +42,7 @@ class Part:
 
 def prepare(
     name: str,
-    dataset: Dataset,
+    dataset: DatasetEntry,
     images: Path,
     source: Path | None = None,
     recorded: Mapping[str, str] | None = None,
@@ -77,7 +77,7 @@ def prepare(
     return sums
 
 
-def _write(name: str, dataset: Dataset, count: int, file: IO[bytes], rows: Iterable[Row]) -> Labels:
+def _write(name: str, dataset: DatasetEntry, count: int, file: IO[bytes], rows: Iterable[Row]) -> Labels:
     """Write an .npy file image by image, each at its place."""
     image_shape = (dataset.resolution, dataset.resolution, 3)
     header = {"descr": "|u1", "fortran_order": False, "shape": (count, *image_shape)}
@@ -119,7 +119,7 @@ def _write_labels(path: Path, labels: Labels | None) -> None:
         np.save(file, labels)
 
 
-def described(name: str, dataset: Dataset, sums: Mapping[str, str]) -> dict[str, object]:
+def described(name: str, dataset: DatasetEntry, sums: Mapping[str, str]) -> dict[str, object]:
     """The content of meta.json, which is the same from every source; the receipt names the source."""
     facts = dataset.model_dump(include={"title", "resolution", "count", "classes", "licence", "citation"})
     facts["name"] = name
@@ -131,7 +131,7 @@ def described(name: str, dataset: Dataset, sums: Mapping[str, str]) -> dict[str,
     return facts
 
 
-def preparation(dataset: Dataset) -> str:
+def preparation(dataset: DatasetEntry) -> str:
     size = f"{dataset.resolution} x {dataset.resolution} px"
     steps = ["RGB", ORDERS.get(dataset.kind, f"made by {dataset.kind}")]
     if dataset.crop:

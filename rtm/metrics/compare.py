@@ -20,7 +20,7 @@ from rtm.metrics.witnesses import witnesses
 
 
 @dataclass(frozen=True)
-class Source:
+class ImageSource:
     """A set of images, and where it is from."""
 
     name: str  # as the user wrote it
@@ -30,16 +30,16 @@ class Source:
 
 
 def compare(
-    one: Source,  # the images that are measured
-    reference: Source,  # the images to compare with
+    one: ImageSource,  # the images that are measured
+    reference: ImageSource,  # the images to compare with
     protocol_name: str,
     protocol: Protocol,
     weights: Weights,
     kept: Path,  # folder of the features that later calls need not extract again
     samples: int | None = None,  # how many images of `one`; by default the protocol's number
     seed: int = 0,  # of the random subset
-    train: Source | None = None,  # look for copies of these training images
-    held_out: Source | None = None,  # images that no training saw, to look for copies
+    train: ImageSource | None = None,  # look for copies of these training images
+    held_out: ImageSource | None = None,  # images that no training saw, to look for copies
     check: bool = False,  # whether other packages measure the same features, too
 ) -> dict[str, Any]:
     """Every metric of one set against another, with intervals and with the origin of both sets."""
@@ -99,7 +99,7 @@ def _notes(one: str, images: list[bytes], other: str, reference: list[bytes]) ->
 
 
 def selection(
-    source: Source,
+    source: ImageSource,
     count: int,
     required: int,
     seed: int,
@@ -124,7 +124,7 @@ def selection(
     return Selection(source.images, rows)
 
 
-def _whole(source: Source, fake: Selection, name: str, fewest: int) -> Selection:
+def _whole(source: ImageSource, fake: Selection, name: str, fewest: int) -> Selection:
     """All images of a set. An error if their size differs from the size of `fake`: resizing would change them."""
     total = len(source.images)
     fewest = max(fewest, 4)
@@ -141,7 +141,7 @@ def _whole(source: Source, fake: Selection, name: str, fewest: int) -> Selection
     return images
 
 
-def _deviations(reference: Source, count: int, required: int, protocol: Protocol) -> Iterator[str]:
+def _deviations(reference: ImageSource, count: int, required: int, protocol: Protocol) -> Iterator[str]:
     """The deviations from the protocol: with any of them, the numbers cannot be compared with tables."""
     if count != required:
         yield f"{count:,} images instead of {required:,}"

@@ -21,7 +21,7 @@ HEAD = 64  # numbers of a head
 EPS = 1e-6  # of the layer norms
 
 
-class Block(nn.Module):
+class TransformerLayer(nn.Module):
     """Attention and a perceptron, each after a norm and scaled in every dimension (LayerScale)."""
 
     def __init__(self, d: int) -> None:
@@ -58,7 +58,7 @@ class VisionTransformer(nn.Module):
             self.patch_embed = nn.ModuleDict({"proj": nn.Conv2d(3, d, PATCH, PATCH)})
             self.cls_token = nn.Parameter(torch.empty(1, 1, d))
             self.pos_embed = nn.Parameter(torch.empty(1, 1 + grid**2, d))
-            self.blocks = nn.Sequential(*[Block(d) for _ in blocks])
+            self.blocks = nn.Sequential(*[TransformerLayer(d) for _ in blocks])
             self.norm = nn.LayerNorm(d, EPS)
         pos_embed = positions(tensors["pos_embed"], grid)
         self.load_state_dict({**tensors, "pos_embed": pos_embed}, assign=True)

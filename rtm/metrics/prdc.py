@@ -16,7 +16,7 @@ from rtm.core import distances
 from rtm.core.devices import best_device
 from rtm.core.distances import Floats, Ints, Matrix, Pairs, Points
 from rtm.core.errors import UserError
-from rtm.core.progress import Report, progress
+from rtm.core.progress import ProgressReport, progress
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _check(arrays: list[NDArray[np.floating]], k: int) -> None:
 class _Counter:
     """Count the tiles of all passes for one progress bar."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ProgressReport) -> None:
         self.done = 0
         self.report = report
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rtm.config.experiments import Protocol
 from rtm.core.errors import UserError
 from rtm.data.fetch import fetch_network
-from rtm.metrics.compare import Source, compare
+from rtm.metrics.compare import ImageSource, compare
 from rtm.metrics.images import Pictures, load_images
 from rtm.metrics.networks import Weights
 from rtm.metrics.result import Result
@@ -62,10 +62,10 @@ def _weights(name: str) -> Path:
     return path
 
 
-def _source(images: Images, role: str) -> Source:
+def _source(images: Images, role: str) -> ImageSource:
     if isinstance(images, str | Path):
-        return Source(str(images), load_images(Path(images)))
-    return Source(role, _pixels(images, role))
+        return ImageSource(str(images), load_images(Path(images)))
+    return ImageSource(role, _pixels(images, role))
 
 
 def _pixels(images: Any, role: str) -> Pictures:

@@ -39,7 +39,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Row:
+class Comparison:
     """One metric by rtm and by another package."""
 
     metric: str
@@ -153,7 +153,7 @@ def witnesses(fake: ImageSet, real: ImageSet, protocol: Protocol) -> list[dict[s
     return [asdict(row) | {"differs": row.differs} for row in rows(fake, real, protocol)]
 
 
-def rows(fake: ImageSet, real: ImageSet, protocol: Protocol) -> Iterator[Row]:
+def rows(fake: ImageSet, real: ImageSet, protocol: Protocol) -> Iterator[Comparison]:
     options = {"k": protocol.k, "splits": protocol.splits}
     for witness in WITNESSES:
         one: FeatureSet = getattr(fake, witness.of)
@@ -170,7 +170,7 @@ def rows(fake: ImageSet, real: ImageSet, protocol: Protocol) -> Iterator[Row]:
             tolerance = smallest * max(1.0, abs(value))
             pair = (ours.seconds, theirs.seconds)
             memory = (ours.megabytes, theirs.megabytes)
-            yield Row(name, witness.package, ours.values[name], value, pair, memory, tolerance)
+            yield Comparison(name, witness.package, ours.values[name], value, pair, memory, tolerance)
 
 
 def measured(compute: Computation, fake: FeatureSet, real: FeatureSet, options: Mapping[str, int]) -> Answer:

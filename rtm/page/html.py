@@ -14,7 +14,7 @@ from PIL import Image
 
 from rtm.config import Config
 from rtm.config.catalogue import is_cost, measured_metrics
-from rtm.config.reports import Column, Group, Row, Table
+from rtm.config.reports import Column, Group, Row, TableEntry
 from rtm.core.advice import back
 from rtm.core.errors import UserError
 from rtm.core.files import write_text
@@ -213,7 +213,7 @@ def _outside(config: Config) -> list[Sheet]:
     columns = [Column(title=metric.title, metric=metric.name, mark=False, significant=3) for metric in metrics]
     if not rows or not columns:
         return []
-    table = Table(
+    table = TableEntry(
         title="Other experiments",
         label=OUTSIDE,
         caption="Measured, and in no table.",

@@ -123,5 +123,5 @@ def _is_public(remote: str | None) -> bool:
     return Path(address).is_relative_to(Path.cwd())
 
 
-def _may_hold(remote: str | None, dataset: models.Dataset) -> bool:
+def _may_hold(remote: str | None, dataset: models.DatasetEntry) -> bool:
     return not _is_public(remote) or dataset.licence.startswith(FREE)

@@ -16,7 +16,7 @@ Kind = Literal["being trained", "unfinished", "finished", "not recorded", "orpha
 
 
 @dataclass(frozen=True)
-class Run:
+class RunState:
     folder: Path
     seed: int | None
     kind: Kind
@@ -25,7 +25,7 @@ class Run:
     age: float  # seconds since the last write
 
 
-def states() -> Iterator[Run]:
+def states() -> Iterator[RunState]:
     freshness = Freshness()
     trainings = [job for job in every_job().values() if job.stage.name == "train"]
     by_folder = {run_folder(job, freshness.parts(job)): job for job in trainings}
@@ -35,11 +35,11 @@ def states() -> Iterator[Run]:
     freshness.hashes.save()
 
 
-def _state(folder: Path, job: Job | None, freshness: Freshness) -> Run:
+def _state(folder: Path, job: Job | None, freshness: Freshness) -> RunState:
     history = history_of(folder)
     stats = [path.stat() for path in folder.rglob("*") if path.is_file()]
     written = max((stat.st_mtime for stat in stats), default=folder.stat().st_mtime)
-    return Run(
+    return RunState(
         folder=folder,
         seed=history.seed if history else None,
         kind=_kind(folder, job, freshness),

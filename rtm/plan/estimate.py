@@ -49,7 +49,7 @@ def times(experiment: Experiment, cost: Cost) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Estimate:
     """One training on a device."""
 
     experiment: Experiment

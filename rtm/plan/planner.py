@@ -25,7 +25,7 @@ from rtm.core.errors import UserError
 from rtm.core.files import json_digest, write_json
 from rtm.core.progress import progress
 from rtm.core.readers import read_json
-from rtm.plan.estimate import Plan
+from rtm.plan.estimate import Estimate
 from rtm.plan.tally import Cost
 
 FOLDER = Path(".snakemake/rtm/plan")
@@ -44,7 +44,7 @@ class Planner:
         self.experiments = {**config.experiments, **config.planned}
         self.problems: list[str] = []  # reasons why experiments have no plan
 
-    def plans(self, names: Iterable[str]) -> list[Plan]:
+    def plans(self, names: Iterable[str]) -> list[Estimate]:
         """A plan for each experiment, in this order. If one cannot be planned, `problems` has the reason."""
         experiments = [pick(self.experiments, name, "experiment") for name in names]
         devices = {experiment.name: self._device(experiment) for experiment in experiments}
@@ -60,13 +60,13 @@ class Planner:
         if not costs:
             raise UserError(self.problems[0])
         counted = [(experiment, costs.get(self._file(experiment))) for experiment in experiments]
-        return [Plan(experiment, cost, devices[experiment.name]) for experiment, cost in counted if cost]
+        return [Estimate(experiment, cost, devices[experiment.name]) for experiment, cost in counted if cost]
 
-    def counted(self, name: str) -> Plan | None:
+    def counted(self, name: str) -> Estimate | None:
         """The plan of an experiment, if its cost was counted before."""
         experiment = pick(self.experiments, name, "experiment")
         cost = _read(self._file(experiment))
-        return Plan(experiment, cost, self._device(experiment)) if cost else None
+        return Estimate(experiment, cost, self._device(experiment)) if cost else None
 
     def _device(self, experiment: Experiment) -> Device:
         return pick(self.config.params.devices, self.gpu or experiment.recipe.resources.gpu_model, "device")

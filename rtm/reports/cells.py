@@ -7,10 +7,10 @@ from typing import Literal
 
 from rtm.config import Config
 from rtm.config.catalogue import METRICS
-from rtm.config.reports import CellSpec, Column, Metric, Table
+from rtm.config.reports import CellSpec, Column, Metric, TableEntry
 from rtm.reports.commands import making
 from rtm.stages.base import Job
-from rtm.stages.table import Table as TableStage
+from rtm.stages.table import Table
 
 State = Literal["measured", "evaluated", "published", "missing", "unreported"]
 Mark = Literal["best", "second"]
@@ -22,7 +22,7 @@ UNITS = {"": 1.0, "k": 1e3, "M": 1e6}
 class Cell:
     part: CellSpec
     heading: Column
-    table: Table
+    table: TableEntry
     state: State = "missing"
     value: float | None = None
     std: float | None = None
@@ -100,7 +100,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Block:
+class RowGroup:
     """Rows between two rules."""
 
     lines: tuple[Line, ...]
@@ -112,13 +112,13 @@ class Block:
 class Sheet:
     config: Config
     name: str
-    table: Table
-    blocks: tuple[Block, ...]
+    table: TableEntry
+    blocks: tuple[RowGroup, ...]
     notes: tuple[str, ...] = ()  # plain text; `...` is code, and ∗, † and ‡ are the marks of the table
 
     @property
     def job(self) -> Job:
-        return TableStage().job(self.config, table=self.name)
+        return Table().job(self.config, table=self.name)
 
     @property
     def command(self) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rtm.config import Config
 from rtm.config.catalogue import METRICS
-from rtm.config.reports import Figure
+from rtm.config.reports import FigureEntry
 from rtm.core.errors import UserError
 from rtm.core.readers import read_numbers
 from rtm.reports.commands import missing
@@ -80,18 +80,18 @@ def read_logs(config: Config, name: str) -> list[Rows]:
     return logs
 
 
-def curves(canvas: Canvas, config: Config, figure: Figure, names: Names) -> None:
+def curves(canvas: Canvas, config: Config, figure: FigureEntry, names: Names) -> None:
     """Curves of the loss, the rejected share, and the distance that a step moves w."""
     titles = {column: METRICS[column].title for column in ("loss", "rejected")}
     _training(canvas, config, names, titles | {"w_change": "change of w in a step"})
 
 
-def progress(canvas: Canvas, config: Config, figure: Figure, names: Names) -> None:
+def progress(canvas: Canvas, config: Config, figure: FigureEntry, names: Names) -> None:
     """Metrics measured during training."""
     _training(canvas, config, names, {metric: METRICS[metric].title for metric in figure.metrics})
 
 
-def rejected(canvas: Canvas, config: Config, figure: Figure, names: Names) -> None:
+def rejected(canvas: Canvas, config: Config, figure: FigureEntry, names: Names) -> None:
     """The rejected share in each round."""
     axes = canvas.add_subplot()
     for name, curve in _drawable(config, names, ["rejected"], "rounds")["rejected"].items():

@@ -8,12 +8,12 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from rtm.config import Config, Experiment
 from rtm.config.experiments import OwnMapper, Recursive
-from rtm.config.reports import Figure
+from rtm.config.reports import FigureEntry
 from rtm.core.files import atomic
 from rtm.reports import curves, mosaics, plots
 from rtm.reports.mosaics import DPI, WIDTH, Panel, read_gallery
 from rtm.reports.style import STYLE
-from rtm.stages.figure import Figure as Drawn
+from rtm.stages.figure import Figure
 
 MOSAICS = {
     "samples": mosaics.samples,
@@ -35,7 +35,7 @@ STATELESS = {".pdf": {"CreationDate": None, "Producer": None, "Creator": None}, 
 
 def render_figure(config: Config, name: str) -> list[Path]:
     """Write the figure; equal inputs give equal bytes."""
-    figure: Figure = config.pick("figures", name)
+    figure: FigureEntry = config.pick("figures", name)
     experiments = [config.experiment(experiment) for experiment in figure.experiments]
     names = labels(experiments)
     with matplotlib.rc_context(STYLE):
@@ -46,7 +46,7 @@ def render_figure(config: Config, name: str) -> list[Path]:
         else:
             canvas = Canvas(figsize=(WIDTH, 0.42 * WIDTH), layout="constrained")
             PLOTS[figure.kind](canvas, config, figure, names)
-        outputs = Drawn().job(config, figure=name).outputs
+        outputs = Figure().job(config, figure=name).outputs
         return [_saved(canvas, path) for path in outputs.values()]
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rtm.config import Config
-from rtm.config.reports import Figure
+from rtm.config.reports import FigureEntry
 from rtm.core.errors import UserError
 from rtm.core.readers import reading
 from rtm.reports.commands import making, missing
@@ -48,7 +48,7 @@ def read_gallery(config: Config, name: str) -> Gallery:
     return gallery
 
 
-def samples(figure: Figure, names: Sequence[str], galleries: Sequence[Gallery]) -> list[Panel]:
+def samples(figure: FigureEntry, names: Sequence[str], galleries: Sequence[Gallery]) -> list[Panel]:
     """One sheet for each experiment, side by side. Equal places have equal latents."""
     panels = []
     for name, gallery in zip(names, galleries, strict=True):
@@ -65,7 +65,7 @@ def sheet(images: Images, columns: int, beside: int = 1) -> Images:
     return mosaic(_printable(images[:complete], columns * beside), columns)
 
 
-def slerp(figure: Figure, names: Sequence[str], galleries: Sequence[Gallery]) -> list[Panel]:
+def slerp(figure: FigureEntry, names: Sequence[str], galleries: Sequence[Gallery]) -> list[Panel]:
     """Strips from one latent to another, with evenly chosen frames."""
     panels = []
     for name, gallery in zip(names, galleries, strict=True):
@@ -79,7 +79,7 @@ def slerp(figure: Figure, names: Sequence[str], galleries: Sequence[Gallery]) ->
     return panels
 
 
-def pairs(figure: Figure, names: Sequence[str], galleries: Sequence[Gallery]) -> list[Panel]:
+def pairs(figure: FigureEntry, names: Sequence[str], galleries: Sequence[Gallery]) -> list[Panel]:
     """Pairs of rows with the same latents: the baseline above, RTM below, and space between the pairs."""
     shown = [gallery["samples"][figure.skip :] for gallery in galleries]
     fewest = min(map(len, shown))
@@ -99,7 +99,7 @@ def pairs(figure: Figure, names: Sequence[str], galleries: Sequence[Gallery]) ->
     return [Panel("", mosaic(np.stack(blocks), 1, gap), tuple(labels))]
 
 
-def neighbours(figure: Figure, names: Sequence[str], galleries: Sequence[Gallery]) -> list[Panel]:
+def neighbours(figure: FigureEntry, names: Sequence[str], galleries: Sequence[Gallery]) -> list[Panel]:
     """A real image at the left and its nearest samples beside it, one row for each model."""
     queries = galleries[0]["queries"][: figure.rows]
     nearest = []

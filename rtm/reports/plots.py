@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rtm.config import Config
 from rtm.config.catalogue import METRICS
 from rtm.config.experiments import Recursive
-from rtm.config.reports import Figure
+from rtm.config.reports import FigureEntry
 from rtm.core.errors import UserError
 from rtm.core.readers import read_json
 from rtm.reports.cells import Sheet
@@ -26,7 +26,7 @@ APART = 0.09  # distance of labels from points and from each other, in heights o
 Points = NDArray[np.float64]  # (number, 2)
 
 
-def sweep(canvas: Canvas, config: Config, figure: Figure, names: Mapping[str, str]) -> None:
+def sweep(canvas: Canvas, config: Config, figure: FigureEntry, names: Mapping[str, str]) -> None:
     """Metrics over H at inference, mean and standard deviation; a dotted line marks the H of training."""
     panels = canvas.subplots(1, len(figure.metrics), squeeze=False)[0]
     for place, (name, label) in enumerate(names.items()):
@@ -57,7 +57,7 @@ def sweep(canvas: Canvas, config: Config, figure: Figure, names: Mapping[str, st
         panels[0].legend(frameon=False)
 
 
-def convergence(canvas: Canvas, config: Config, figure: Figure, names: Mapping[str, str]) -> None:
+def convergence(canvas: Canvas, config: Config, figure: FigureEntry, names: Mapping[str, str]) -> None:
     """How far each step moves the state and w: the median over the latents and the band from 10 % to 99 %, each a mean
     over the seeds. A dotted line marks the H of training."""
     first, second = canvas.subplots(1, 2)
@@ -109,7 +109,7 @@ def _over_depth(axes: Axes, mapper: object) -> None:
     axes.set_xscale("log", base=2)
 
 
-def precision_recall(canvas: Canvas, config: Config, figure: Figure, names: Mapping[str, str]) -> None:
+def precision_recall(canvas: Canvas, config: Config, figure: FigureEntry, names: Mapping[str, str]) -> None:
     """The methods of a table; hollow grey: published, grey: measured on foreign images, colour: ours."""
     sheet = build(config, str(figure.table))
     points = _points(sheet)

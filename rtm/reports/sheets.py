@@ -8,8 +8,8 @@ from statistics import fmean
 
 from rtm.config import Config
 from rtm.config.catalogue import is_cost
-from rtm.config.reports import CellSpec, Column, Group, Published, Row, Table
-from rtm.reports.cells import Block, Cell, Line, Mark, Sheet, State
+from rtm.config.reports import CellSpec, Column, Group, Published, Row, TableEntry
+from rtm.reports.cells import Cell, Line, Mark, RowGroup, Sheet, State
 from rtm.reports.notes import notes
 from rtm.reports.summary import Section, read_evaluated, read_summary
 
@@ -17,7 +17,7 @@ NOBODY = Published(source="", values={})
 SOURCES = ("experiment", "measured", "published", "paper")  # parts that a mean of cells has not
 
 
-def build(config: Config, name: str, table: Table | None = None) -> Sheet:
+def build(config: Config, name: str, table: TableEntry | None = None) -> Sheet:
     """The sheet of a table, by default of the one in params/. Cells without a result are missing."""
     if table is None:
         table = config.pick("tables", name)
@@ -26,21 +26,21 @@ def build(config: Config, name: str, table: Table | None = None) -> Sheet:
 
 
 class _Filler:
-    def __init__(self, config: Config, table: Table) -> None:
+    def __init__(self, config: Config, table: TableEntry) -> None:
         self.published = config.params.published
         self.table = table
         self.specs = iter(table.cells)
         self.summary = cache(partial(read_summary, config))
 
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[RowGroup, ...]:
         blocks = [self.block(group) for group in self.table.groups]
         if self.table.average:
             blocks.append(_average(self.table, blocks))
         return _marked(self.table, blocks)
 
-    def block(self, group: Group) -> Block:
+    def block(self, group: Group) -> RowGroup:
         lines = [self.line(row) for row in group.rows]
-        return Block(tuple(lines), group.title, group.label)
+        return RowGroup(tuple(lines), group.title, group.label)
 
     def line(self, row: Row) -> Line:
         source = self.published[row.published] if row.published else NOBODY
@@ -83,7 +83,7 @@ def _measured(cell: Cell, state: State, section: Section) -> Cell:
     return cell.filled(state, section[metric], section.get(f"{metric}_std"))
 
 
-def _average(table: Table, blocks: list[Block]) -> Block:
+def _average(table: TableEntry, blocks: list[RowGroup]) -> RowGroup:
     """The means over the rows of each metric; a mean with a missing cell is missing."""
     labelled = len(table.head) == 2
     by_metric: dict[str | None, list[Line]] = defaultdict(list)
@@ -97,7 +97,7 @@ def _average(table: Table, blocks: list[Block]) -> Block:
         columns = zip(*(line.cells for line in lines), strict=True)
         cells = tuple(_mean(name, column) for column in columns)
         averages.append(Line(name, title, cells, metric))
-    return Block(tuple(averages), label="Average" if labelled else None)
+    return RowGroup(tuple(averages), label="Average" if labelled else None)
 
 
 def _mean(row: str, cells: Sequence[Cell]) -> Cell:
@@ -114,7 +114,7 @@ def _mean(row: str, cells: Sequence[Cell]) -> Cell:
     return mean.filled(first.state, fmean(cell.value for cell in cells if cell.value is not None))
 
 
-def _marked(table: Table, blocks: list[Block]) -> tuple[Block, ...]:
+def _marked(table: TableEntry, blocks: list[RowGroup]) -> tuple[RowGroup, ...]:
     """Mark the best and second best of every column, row or group, as the table defines."""
     scopes: dict[object, list[Cell]] = defaultdict(list)
     for number, block in enumerate(blocks):

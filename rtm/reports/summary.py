@@ -22,7 +22,7 @@ from rtm.core.readers import read_json
 from rtm.reports.commands import making
 from rtm.stages.base import Job
 from rtm.stages.evaluate import Evaluate
-from rtm.stages.latency import Latency as LatencyStage
+from rtm.stages.latency import Latency
 from rtm.stages.summary import Summary as SummaryStage
 
 Section = dict[str, float]
@@ -53,7 +53,7 @@ class Evaluated(TypedDict):
     off_protocol: list[str]
 
 
-class Latency(TypedDict):
+class LatencyRecord(TypedDict):
     experiment: str
     batch: Annotated[int, Field(gt=0)]
     device: str
@@ -70,7 +70,7 @@ def measuring_jobs(config: Config, part: CellSpec) -> list[Job]:
     """The jobs that measure a cell of an experiment: one for each seed, or the one that times it."""
     experiment = config.experiment(str(part.experiment))
     if is_cost(part.metric):
-        return [LatencyStage().job(config, experiment=experiment.name)]
+        return [Latency().job(config, experiment=experiment.name)]
     return evaluations(config, experiment.name, str(part.protocol))
 
 
@@ -109,7 +109,7 @@ def summarise(config: Config, name: str) -> Summary:
         files = [seed_metrics(job) for job in jobs]
         for variant in experiment.variants:
             summary[section_name(protocol, variant)] = _section(files, variant, jobs[0])
-    return summary | _latency(LatencyStage().job(config, experiment=name))
+    return summary | _latency(Latency().job(config, experiment=name))
 
 
 def write_summary(config: Config, name: str) -> Path:
@@ -201,7 +201,7 @@ def _sampling(intervals: list[Intervals]) -> Section:
 
 
 def _latency(job: Job) -> Summary:
-    file: Latency = read_json(job.first, Latency)
+    file: LatencyRecord = read_json(job.first, LatencyRecord)
     costs = {key: value for key, value in file.items() if key in METRICS and is_cost(key)}
     summary: Summary = {"latency": costs}
     for variant, time_ms in file["sweep"].items():

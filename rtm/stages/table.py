@@ -38,12 +38,12 @@ class Table(Stage):
         render_table(job.config, job.names["table"])
 
 
-def _table(job: Job) -> reports.Table:
-    table: reports.Table = job.config.pick("tables", job.names["table"])
+def _table(job: Job) -> reports.TableEntry:
+    table: reports.TableEntry = job.config.pick("tables", job.names["table"])
     return table
 
 
-def shown(config: Config, table: reports.Table) -> Values:
+def shown(config: Config, table: reports.TableEntry) -> Values:
     """A table's definition, the published numbers and the measured files that it shows, and its protocols' titles."""
     published = {key: config.params.published[key].model_dump(mode="json") for key in table.constants()}
     protocols = sorted({part.protocol for part in table.cells if part.protocol})

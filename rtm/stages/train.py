@@ -76,7 +76,7 @@ class Train(Stage):
     def make(self, job: Job, recording: Recording, gpus: int | None = None, **options: Any) -> None:
         from rtm.data.parts import check_parts
         from rtm.lineage.begun import begin
-        from rtm.training.assembly import Training
+        from rtm.training.assembly import TrainingTask
         from rtm.training.folder import history_of
         from rtm.training.launch import launch, on_fewer
         from rtm.training.monitor import looks, selection
@@ -92,7 +92,7 @@ class Train(Stage):
             watch = selection(job.config.params.protocols[selecting], reference, weights)
         elif experiment.recipe.training.watch:
             watch = looks(weights)
-        training = Training(
+        training = TrainingTask(
             experiment,
             job.seed,
             images=job.input(Dataset).outputs["images"],

@@ -21,7 +21,7 @@ WatchOf = Callable[[Setting], Watch]
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingTask:
     """What is trained, from which files, and where its results go."""
 
     experiment: Experiment
@@ -53,7 +53,7 @@ class Training:
         }
 
 
-def train(training: Training, device: torch.device) -> None:
+def train(training: TrainingTask, device: torch.device) -> None:
     """Train in this process. The first process locks the folder, saves, and writes the results for all processes."""
     setting = training.setting(device)
     folder = training.folder

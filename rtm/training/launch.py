@@ -14,7 +14,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from rtm.config import Experiment
 from rtm.core import distributed
 from rtm.core.errors import UserError
-from rtm.training.assembly import Training, train
+from rtm.training.assembly import TrainingTask, train
 from rtm.training.cluster import meeting_place, node_count, requeue
 from rtm.training.devices import check_devices, choose
 from rtm.training.folder import Stopped, history_of
@@ -22,7 +22,7 @@ from rtm.training.loggers import check_installed
 from rtm.training.loop import STOPPED
 
 
-def launch(training: Training) -> None:
+def launch(training: TrainingTask) -> None:
     """Train with all processes that the experiment asks for. If the training is stopped, this process ends too."""
     experiment = training.experiment
     resources = experiment.recipe.resources
@@ -85,7 +85,7 @@ def _wait_for_the_end(seconds: float = 120) -> None:
     time.sleep(seconds)
 
 
-def _join(training: Training, use_gpus: bool) -> bool:
+def _join(training: TrainingTask, use_gpus: bool) -> bool:
     """Train in this process, alone or with others; return whether it was stopped."""
     device = distributed.start(use_gpus)
     try:

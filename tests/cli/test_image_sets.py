@@ -13,7 +13,7 @@ from support.images import pixels
 from rtm.cli.image_sets import find_reference, find_set, held_out_of, training_set
 from rtm.config import Config
 from rtm.core.errors import UserError
-from rtm.metrics.compare import Source
+from rtm.metrics.compare import ImageSource
 from rtm.metrics.sampling import Samples
 from rtm.stages.train import Train
 
@@ -73,7 +73,7 @@ def test_a_set_is_compared_with_what_it_was_trained_on(demo: Demo) -> None:
     config = demo.config
     protocol = config.params.protocols["digits"]
     fakes = find_set(config, "fakes.npy", 0)
-    of_few = Source("some", fakes.images, "digits300")
+    of_few = ImageSource("some", fakes.images, "digits300")
     reference = find_reference(config, None, of_few, protocol)
     assert (reference.name, reference.dataset, reference.training) == ("digits_rest", "digits300", True)
     assert not find_reference(config, "real.npy", of_few, protocol).training

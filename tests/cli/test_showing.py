@@ -11,7 +11,7 @@ from support.command import rtm
 
 from rtm.cli import showing
 from rtm.core.files import write_text
-from rtm.pipeline.states import Kind, Run
+from rtm.pipeline.states import Kind, RunState
 from rtm.pipeline.status import RunStatus
 
 WAITING = RunStatus("digits_rtm", 0, "waiting", 0, 2000)
@@ -89,7 +89,7 @@ def test_running_trainings_are_watched_first(monkeypatch: pytest.MonkeyPatch) ->
     assert [line.split()[0][-1] for line in lines[-5:]] == ["4", "3", "2", "1", "0"]
 
 
-RUN = Run(Path("demo/runs/digits_rtm/0123"), 0, "finished", 7, 5, 3.0)
+RUN = RunState(Path("demo/runs/digits_rtm/0123"), 0, "finished", 7, 5, 3.0)
 
 
 def runs_of(monkeypatch: pytest.MonkeyPatch, *kinds: Kind) -> list[Path]:

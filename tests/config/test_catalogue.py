@@ -10,7 +10,7 @@ from support.reports import DEMO, figure
 
 from rtm.config import Config
 from rtm.config.catalogue import METRICS, Metric, functions, is_cost, known_metric
-from rtm.config.reports import Published, Table
+from rtm.config.reports import Published, TableEntry
 from rtm.core.files import write_json
 from rtm.core.readers import read_json
 from rtm.page.html import write_page
@@ -49,7 +49,7 @@ def test_an_added_metric_is_in_the_summary_and_has_its_function(measured: Config
 def test_an_added_metric_is_in_tables_and_their_notes(measured: Config) -> None:
     rows = [{"title": "RTM", "experiment": "digits_rtm"}]
     fields = {"title": "x", "label": "x", "caption": "x", "protocol": "digits", "columns": [COLUMN]}
-    table = Table.model_validate(fields | {"groups": [{"rows": rows}]}, strict=False)
+    table = TableEntry.model_validate(fields | {"groups": [{"rows": rows}]}, strict=False)
     sheet = build(measured, "x", table)
     assert [cell.text for cell in sheet.cells] == ["0.250"]
     assert "With other samples of the same model (95 %): spread of the features ± 0.050." in sheet.notes

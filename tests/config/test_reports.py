@@ -10,7 +10,7 @@ from support.reports import figure
 
 from rtm.config import load
 from rtm.config.catalogue import METRICS
-from rtm.config.reports import Published, Table
+from rtm.config.reports import Published, TableEntry
 from rtm.core.errors import UserError
 
 PLACES = ("table", "group", "row", "column")  # each overrides the places before it
@@ -34,8 +34,8 @@ TWO_PROTOCOLS = {
 
 def test_protocols_are_not_mixed_unless_the_table_says_so() -> None:
     with pytest.raises(ValueError, match="different protocols"):
-        Table.model_validate(TWO_PROTOCOLS, strict=False)
-    assert Table.model_validate(TWO_PROTOCOLS | {"mixed_protocols": True}, strict=False).mixed_protocols
+        TableEntry.model_validate(TWO_PROTOCOLS, strict=False)
+    assert TableEntry.model_validate(TWO_PROTOCOLS | {"mixed_protocols": True}, strict=False).mixed_protocols
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_column_overrides_its_row_and_a_row_its_group_and_table(given: tuple[s
     group = {"rows": [row], "key": "dogs", **part["group"]}
     column = {"title": "FID", "metric": "fid", **part["column"]}
     table = {"title": "x", "label": "x", "caption": "x", "columns": [column], "groups": [group], **part["table"]}
-    (cell,) = Table.model_validate(table, strict=False).cells
+    (cell,) = TableEntry.model_validate(table, strict=False).cells
     assert (cell.protocol, cell.section, cell.experiment, cell.metric) == (given[-1], given[-1], "cats_a", "fid")
 
 
@@ -96,7 +96,7 @@ def test_a_cell_is_read_from_the_section_of_its_measurement(metric: str, variant
     row = {"title": "a", "experiment": "a", "protocol": "paper"} | ({"variant": variant} if variant else {})
     column = {"title": "x", "metric": metric}
     table = {"title": "x", "label": "x", "caption": "x", "columns": [column], "groups": [{"rows": [row]}]}
-    assert [cell.section for cell in Table.model_validate(table, strict=False).cells] == [section]
+    assert [cell.section for cell in TableEntry.model_validate(table, strict=False).cells] == [section]
 
 
 @pytest.mark.parametrize("name", [row.name for row in METRICS.values() if row.share and row.section == "protocol"])

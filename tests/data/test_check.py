@@ -7,7 +7,7 @@ import numpy as np
 from support.archives import flat, write_folder
 from support.datasets import toy
 
-from rtm.config.experiments import Dataset
+from rtm.config.experiments import DatasetEntry
 from rtm.data.check import problems
 from rtm.data.prepare import prepare
 
@@ -17,7 +17,7 @@ def test_check_finds_every_change(images: Path, tmp_path: Path) -> None:
     dataset = toy(count=4, classes=2)
     source = write_folder(tmp_path / "toy", files)
 
-    def found(dataset: Dataset = dataset) -> str:
+    def found(dataset: DatasetEntry = dataset) -> str:
         return "; ".join(problems(dataset, images))
 
     prepare("toy", dataset, images, source)

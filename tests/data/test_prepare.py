@@ -113,12 +113,12 @@ def test_a_full_disk_leaves_the_old_dataset(images: Path, three: Path, monkeypat
 @pytest.mark.slow(seconds=3)
 def test_a_killed_preparation_leaves_no_dataset_and_goes_on(images: Path, three: Path, tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys; from pathlib import Path; from rtm.config.experiments import Dataset\n"
+        "import os, signal, sys; from pathlib import Path; from rtm.config.experiments import DatasetEntry\n"
         "from rtm.data import kinds, prepare\n"
         "real = kinds._decoded\n"
         "kinds._decoded = lambda path, content: "
         "os.kill(os.getpid(), signal.SIGKILL) if '2' in str(path) else real(path, content)\n"
-        "prepare.prepare('toy', Dataset.model_validate_json(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))"
+        "prepare.prepare('toy', DatasetEntry.model_validate_json(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))"
     )
     arguments = [sys.executable, "-c", script, toy().model_dump_json(), str(images), str(three)]
     assert subprocess.run(arguments).returncode == -signal.SIGKILL

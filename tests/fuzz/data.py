@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from support.archives import cifar_batches, cifar_sheets, encoded, noise, tfrecord, write_folder, write_tar, write_zip
 from support.servers import serving
 
-from rtm.config.experiments import Dataset, Source, Split
+from rtm.config.experiments import DatasetEntry, Source, Split
 from rtm.core.files import digest
 from rtm.data import download as module
 from rtm.data import tfrecords
@@ -33,8 +33,8 @@ from rtm.data.weights import load_network
 from rtm.metrics.images import Selection, load_images
 
 TOY: Any = {"title": "Toy", "resolution": 8, "licence": "-", "citation": "-"}
-IMAGES = Dataset(kind="images", count=4, **TOY)
-CIFAR = Dataset(kind="cifar10", count=10, classes=10, test=Split(count=2), **{**TOY, "resolution": 32})
+IMAGES = DatasetEntry(kind="images", count=4, **TOY)
+CIFAR = DatasetEntry(kind="cifar10", count=10, classes=10, test=Split(count=2), **{**TOY, "resolution": 32})
 HABITS = (
     *("honest", "drops", "mute", "deaf", "shifts", "stalls", "endless", "empty", "login"),
     *("disguised login", "other file", "claims more", "claims less", "deaf and dropping", "drops and changes"),
@@ -58,7 +58,7 @@ def check_prepared(
     folder: Path,
     source: Path,
     expected: Pixels,
-    dataset: Dataset = IMAGES,
+    dataset: DatasetEntry = IMAGES,
     **recorded: str,
 ) -> None:
     """An accepted source gives the pixels of the undamaged one."""

@@ -10,7 +10,7 @@ from rtm.config import load
 from rtm.metrics import witnesses
 from rtm.metrics.features import FeatureSet
 from rtm.metrics.image_set import ImageSet
-from rtm.metrics.witnesses import Row, rows
+from rtm.metrics.witnesses import Comparison, rows
 
 PROTOCOL = load("paper").params.protocols["paper"].model_copy(update={"k": 3, "splits": 5, "pr_samples": None})
 
@@ -34,7 +34,7 @@ def test_every_package_gives_our_values() -> None:
 
 
 def test_a_wrong_value_is_more_than_rounding() -> None:
-    row = partial(Row, "fid", "torch-fidelity", 10.0, seconds=(1.0, 1.0), megabytes=(1.0, 1.0), tolerance=1e-3)
+    row = partial(Comparison, "fid", "torch-fidelity", 10.0, seconds=(1.0, 1.0), megabytes=(1.0, 1.0), tolerance=1e-3)
     assert not row(10.0005).differs
     assert row(10.002).differs
 

@@ -11,7 +11,7 @@ from support import PARAMS, checkpoints, own_classes
 
 import rtm
 from rtm.config import Config, load
-from rtm.config.experiments import Dataset
+from rtm.config.experiments import DatasetEntry
 from rtm.core.errors import UserError
 from rtm.data.datasets import Images
 from rtm.data.fetch import fetch_dataset
@@ -149,7 +149,9 @@ def _own_and_others(given: Config) -> list[Any]:
 )
 def test_a_wrong_dataset_is_one_sentence(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        prepare("squares", Dataset.model_validate_json(json.dumps({**DATASET, **changed})), tmp_path / "images.npy")
+        prepare(
+            "squares", DatasetEntry.model_validate_json(json.dumps({**DATASET, **changed})), tmp_path / "images.npy"
+        )
 
 
 def test_a_scales_pattern_leaves_the_options_of_own_classes_alone(tmp_path: Path) -> None:

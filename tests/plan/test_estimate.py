@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.plans import CONFIG, H100, cost, tally
 
-from rtm.plan.estimate import Plan, seconds, times
+from rtm.plan.estimate import Estimate, seconds, times
 from rtm.plan.tally import GIB, Tally, chunk_count, round_count
 
 EXPERIMENT = CONFIG.experiments["cifar10_imle_rtm"]
@@ -30,7 +30,7 @@ def test_a_run_is_steps_and_rounds() -> None:
     chunks = dict.fromkeys(("decode", "features", "search"), 3000 * 489)
     counts = times(EXPERIMENT, cost())
     assert counts == {"step": 6000 * 50000 / 256, **chunks, "begin": 3000}
-    plan = Plan(EXPERIMENT, cost(), H100)
+    plan = Estimate(EXPERIMENT, cost(), H100)
     assert plan.hours == pytest.approx(seconds(tally(), H100, 4) * sum(counts.values()) / 3600)
     assert set(plan.hours_of) == {"step", "decoding", "features", "search"}
     assert plan.gpu_hours == 4 * plan.hours
@@ -38,14 +38,14 @@ def test_a_run_is_steps_and_rounds() -> None:
 
 
 def test_it_warns_of_memory_and_of_hours() -> None:
-    fits, too_large = (Plan(EXPERIMENT, cost(peak), H100) for peak in (GIB, 79 * GIB))
+    fits, too_large = (Estimate(EXPERIMENT, cost(peak), H100) for peak in (GIB, 79 * GIB))
     assert not any("GiB" in warning for warning in fits.warnings)
     assert any("needs 80 GiB" in warning for warning in too_large.warnings)
 
     def warnings(hours: float) -> list[str]:
         resources = EXPERIMENT.recipe.resources.model_copy(update={"hours": hours})
         recipe = EXPERIMENT.recipe.model_copy(update={"resources": resources})
-        return Plan(replace(EXPERIMENT, recipe=recipe), cost(), H100).warnings
+        return Estimate(replace(EXPERIMENT, recipe=recipe), cost(), H100).warnings
 
     planned = fits.hours
     assert not warnings(1.9 * planned)

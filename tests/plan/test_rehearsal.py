@@ -10,7 +10,7 @@ from support import PARAMS
 from torch.profiler import ProfilerActivity, profile
 
 from rtm.config import Experiment, load
-from rtm.plan.estimate import OVERHEAD, Plan
+from rtm.plan.estimate import OVERHEAD, Estimate
 from rtm.plan.rehearsal import count_cost, in_place_of_files, rehearsing, step_kinds
 from rtm.plan.tally import GIB
 from rtm.training import rehearsal
@@ -25,7 +25,7 @@ KINDS = ("celebahq_imle_mlp", "obama_imle_attention", "cifar10_stylegan2_ada_rtm
 def test_every_recipe_fits(name: str) -> None:
     experiment = CONFIG.experiments[name]
     cost = count_cost(experiment, experiment.recipe.resources.gpus)
-    plan = Plan(experiment, cost, CONFIG.params.devices["h100"])
+    plan = Estimate(experiment, cost, CONFIG.params.devices["h100"])
     assert plan.fits
     assert plan.peak + OVERHEAD < plan.device.memory_gib * GIB
 

@@ -9,7 +9,7 @@ from support import fake_results
 from support.reports import DEMO, PAPER, cell_of
 
 from rtm.config import Config, load
-from rtm.config.reports import Table
+from rtm.config.reports import TableEntry
 from rtm.core.errors import UserError
 from rtm.core.files import write_json
 from rtm.reports import latex
@@ -60,7 +60,7 @@ def test_an_average_over_a_gap_is_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableEntry:
     """A table with a row that a file of `rtm evaluate` fills."""
     monkeypatch.chdir(tmp_path)
     columns = [{"title": "FID", "metric": "fid", "better": "lower"}, {"title": "ms", "metric": "time_ms"}]
@@ -71,7 +71,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
         "caption": "x",
         "protocol": "digits",
     }
-    return Table.model_validate(fields | {"columns": columns, "groups": [{"rows": rows}]}, strict=False)
+    return TableEntry.model_validate(fields | {"columns": columns, "groups": [{"rows": rows}]}, strict=False)
 
 
 def write(**changes: Any) -> None:
@@ -87,7 +87,7 @@ def write(**changes: Any) -> None:
     write_json(FILE, file | changes)
 
 
-def test_a_row_shows_what_was_measured_on_others_images(tmp_path: Path, table: Table) -> None:
+def test_a_row_shows_what_was_measured_on_others_images(tmp_path: Path, table: TableEntry) -> None:
     config = DEMO.at(tmp_path)
     write()
     fake_results.write_results(config, "digits_mlp8", {"digits": {"fid": 9.0}})
@@ -115,14 +115,14 @@ def test_a_row_shows_what_was_measured_on_others_images(tmp_path: Path, table: T
         ({"metrics": {"fid": "7"}}, "is damaged"),
     ],
 )
-def test_other_files_fill_no_table(tmp_path: Path, table: Table, changes: dict[str, Any], problem: str) -> None:
+def test_other_files_fill_no_table(tmp_path: Path, table: TableEntry, changes: dict[str, Any], problem: str) -> None:
     write(**changes)
     command = "make it again with `rtm evaluate IMAGES DATASET --protocol digits --json others.json`"
     with pytest.raises(UserError, match=f"others.json {problem}.*{command}"):
         build(DEMO.at(tmp_path), "x", table)
 
 
-def test_a_missing_file_is_a_gap_with_its_command(tmp_path: Path, table: Table) -> None:
+def test_a_missing_file_is_a_gap_with_its_command(tmp_path: Path, table: TableEntry) -> None:
     config = DEMO.at(tmp_path)
     fake_results.write_results(config, "digits_mlp8", {})
     sheet = build(config, "x", table)

@@ -11,17 +11,17 @@ from torch import nn
 
 from rtm.config import Experiment
 from rtm.models.registry import build_generator
-from rtm.training.assembly import Training
+from rtm.training.assembly import TrainingTask
 
 IMLE = "shells_imle_rtm"
 MLP = "shells_imle_mlp"
 GAN = "cifar10_stylegan2_ada_rtm"
 
 
-def training_of(experiment: Experiment, seed: int = 0, fingerprint: str = "") -> Training:
+def training_of(experiment: Experiment, seed: int = 0, fingerprint: str = "") -> TrainingTask:
     """A training that reads and writes no files."""
     nowhere = Path()
-    return Training(
+    return TrainingTask(
         experiment,
         seed,
         images=nowhere,

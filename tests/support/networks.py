@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from rtm.config.experiments import Source
-from rtm.data.networks import NETWORKS, Network, state_dict
+from rtm.data.networks import NETWORKS, NetworkFile, state_dict
 from rtm.data.parts import PARTS
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, *sources: Source) -> None:
-    monkeypatch.setitem(NETWORKS, "inception", Network("a test", dict.fromkeys(sources, state_dict)))
+    monkeypatch.setitem(NETWORKS, "inception", NetworkFile("a test", dict.fromkeys(sources, state_dict)))
     monkeypatch.setitem(PARTS, "inception", ("head.weight", "a head"))
 
 

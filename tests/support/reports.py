@@ -5,7 +5,7 @@ from typing import Any
 from support import PARAMS
 
 from rtm.config import Config, load
-from rtm.config.reports import Figure
+from rtm.config.reports import FigureEntry
 from rtm.reports.cells import Cell
 from rtm.reports.sheets import build
 
@@ -16,6 +16,6 @@ def cell_of(config: Config, table: str, row: str, column: str) -> Cell:
     return next(cell for cell in build(config, table).cells if (cell.row, cell.column) == (row, column))
 
 
-def figure(kind: str, **values: Any) -> Figure:
+def figure(kind: str, **values: Any) -> FigureEntry:
     fields = {"kind": kind, "title": "x", "caption": "x", "experiments": ("digits_mlp8", "digits_rtm")}
-    return Figure.model_validate(fields | values)
+    return FigureEntry.model_validate(fields | values)

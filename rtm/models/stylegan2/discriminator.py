@@ -16,7 +16,7 @@ from rtm.models.stylegan2.mapping import LabelEmbedding
 Architecture = Literal["orig", "resnet"]
 
 
-class Stage(nn.Module):
+class DiscriminatorStage(nn.Module):
     """Two convolutions that halve the resolution; `resnet` adds a linear path and keeps the variance."""
 
     def __init__(self, fan_in: int, fan_out: int, architecture: Architecture, reduced: bool) -> None:
@@ -85,7 +85,7 @@ class Discriminator(nn.Module):
         self.rgb = EqualConv(3, widths[0], size=1)
         self.stages = nn.ModuleList()
         for i, (before, after) in enumerate(pairwise(widths)):
-            self.stages.append(Stage(before, after, architecture, reduced=i < REDUCED_STAGES))
+            self.stages.append(DiscriminatorStage(before, after, architecture, reduced=i < REDUCED_STAGES))
         width = widths[-1]
         self.mbstd_group = mbstd_group
         self.conv = EqualConv(width + 1, width, size=3)

@@ -77,7 +77,7 @@ class StyledLayer(nn.Module):
         return lrelu(x + self.bias.to(x.dtype)[:, None, None])
 
 
-class Stage(nn.Module):
+class SynthesisStage(nn.Module):
     """One resolution: its layers, and their share of the image added to the upsampled image so far."""
 
     blur: Tensor
@@ -140,14 +140,14 @@ class Synthesis(nn.Module):
         before = widths[0]
         for i, (step, width) in enumerate(zip(steps, widths, strict=True)):
             reduced = i >= len(steps) - REDUCED_STAGES
-            self.stages.append(Stage(dim, before, width, step, reduced))
+            self.stages.append(SynthesisStage(dim, before, width, step, reduced))
             before = width
 
     def forward(self, ws: Tensor, noise: Noise | None = None) -> Tensor:
         """Images for ws. `noise` gives the maps of all layers, so the caller can make them functions of the sample.
         Without `noise`, no noise is added."""
         styles = list(ws.unbind(1))
-        stages = cast(list[Stage], list(self.stages))
+        stages = cast(list[SynthesisStage], list(self.stages))
         layers = [(stage.resolution, layer) for stage in stages for layer in range(len(stage.layers))]
         maps = iter(noise(layers) if noise else [None] * len(layers))
         x = self.constant.expand(len(ws), -1, -1, -1)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rtm.config import Experiment, load
-from rtm.config.experiments import MLP, Dataset, Evaluation, Mapper, Recipe, Recursive, Resources, Training
+from rtm.config.experiments import MLP, DatasetEntry, Evaluation, Mapper, Recipe, Recursive, Resources, Training
 from rtm.config.experiments import StyleGAN2 as Recipe2
 from rtm.core.errors import UserError
 from rtm.core.pixels import to_unit
@@ -47,7 +47,7 @@ PLAIN = {**SMALL, "conditional": False, "path_length": 0.0}
 
 def experiment(gan: dict[str, Any], mapper: Mapper = MLP2, dim: int = 16, **training: Any) -> Experiment:
     given = {"steps": 7, "batch": 4, "lr": 0.0025, "betas": (0.0, 0.99), "save_every": 3, "grid_every": 100, **training}
-    digits = Dataset(title="", kind="digits", resolution=8, count=1797, classes=10, licence="", citation="")
+    digits = DatasetEntry(title="", kind="digits", resolution=8, count=1797, classes=10, licence="", citation="")
     recipe = Recipe(
         dim=dim,
         training=Training.model_validate(given),
