@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import PARAMS
+from support import PARAMS, smoke_workspace
 from torch.profiler import ProfilerActivity, profile
 
 from rtm.config import Experiment, load
@@ -42,6 +42,15 @@ def test_what_each_process_of_a_group_holds() -> None:
     gradients = four.holds["parameters"]
     assert four.parts["step"].exchanged == pytest.approx(2 * gradients * 3 / 4, rel=0.01)
     assert sixteen.parts["step"].exchanged == pytest.approx(2 * gradients * 15 / 16, rel=0.01)
+
+
+@pytest.mark.slow(seconds=4)
+def test_of_an_approximate_search_the_plan_counts_the_exact_one() -> None:
+    search = {"kind": "ivf", "lists": 8, "probes": 2, "checked": 5}
+    changes: list[dict[str, object]] = [{}, {"search": search}]
+    exact, approximate = (count_cost(smoke_workspace.experiment("shells_imle_rtm", each), 1) for each in changes)
+    assert exact.parts["search"].flops > 0
+    assert approximate.parts["search"].flops == exact.parts["search"].flops
 
 
 def small(name: str) -> Experiment:
