@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-VERSION = "0.1.0"  # of the package; pyproject.toml reads it here
+VERSION = "0.2.0"  # of the package; pyproject.toml reads it here
 FORMAT = 1  # version of a checkpoint's metadata; a reader refuses versions that it does not know
 
 DEEPEST = 4096  # limit for the steps and the inner cycles of a recursive mapper
