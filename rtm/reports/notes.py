@@ -15,6 +15,7 @@ from rtm.reports.comparison import differences
 from rtm.reports.converged import convergence
 from rtm.reports.mathematics import plain
 from rtm.reports.summary import evaluating, sources
+from rtm.stages.latency import Latency
 from rtm.stages.train import Train
 
 SCOPES = {"column": "of each column", "row": "of each row", "group": "of each column within its group"}
@@ -26,6 +27,7 @@ def notes(sheet: Sheet) -> Iterator[str]:
     yield from _seeds(sheet)
     yield from _sampling(sheet)
     yield from _conditions(sheet)
+    yield from _timings(sheet)
     yield from differences(sheet)
     yield from convergence(sheet.config, sheet.experiments)
     yield from _environments(sheet)
@@ -143,6 +145,20 @@ def _floor(config: Config, cell: Cell, file: dict[str, Any]) -> dict[str, str]:
         dataset = file["reference"]["name"]
     first, second = file["floor"]
     return {dataset: f"{dataset} {floor:,.1f} ({first:,} against {second:,} images)"}
+
+
+def _timings(sheet: Sheet) -> Iterator[str]:
+    """Where and when times were measured, if not in one go: they depend on the machine and on its other work."""
+    timed = [cell.part.experiment for cell in sheet.measured if cell.part.metric == "time_ms"]
+    places: dict[str, list[str]] = defaultdict(list)
+    for name in dict.fromkeys(timed):
+        receipt = Latency().job(sheet.config, experiment=name).receipt if name else None
+        if receipt and receipt.exists():
+            made = read_receipt(receipt)["made"]
+            places[f"{made.get('host', 'a machine')} on {made['time'][:10]}"].append(str(name))
+    if len(places) > 1:
+        groups = "; ".join(f"{place} ({', '.join(names)})" for place, names in places.items())
+        yield f"Times per image were measured apart, so compare them with care: {groups}."
 
 
 def _environments(sheet: Sheet) -> Iterator[str]:

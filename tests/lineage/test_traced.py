@@ -191,7 +191,7 @@ def test_little_is_left_out() -> None:
 
 DERIVED: dict[str, tuple[str, Any, str]] = {  # computed by config: place, wrong value, and the stage that reads it
     "which number fills a cell": ("reports._section", lambda part: "latency", "table"),
-    "how many images a figure shows": ("reports.Figure.images", property(lambda self: 12345), "figure"),
+    "how many images a figure shows": ("reports.FigureEntry.images", property(lambda self: 12345), "figure"),
     "at which H samples are drawn": ("parameters.Depth.options", lambda self: {"H": 3}, "evaluate"),
     "how long a training is": ("experiments.Training.total_steps", lambda self, images: 3, "train"),
     "how many samples are measured": ("experiments.Protocol.required", lambda self, name: 63, "evaluate"),

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from support import fake_results
 from support.reports import DEMO, PAPER, SMOKE
 
@@ -65,6 +66,29 @@ def test_a_note_names_the_rows_that_were_timed_on_a_busy_machine(tmp_path: Path)
         "Measured on a busy machine, so their time per image is too long: cifar10_imle_rtm (load 2.3 for each core, "
         "quartiles 0.9 to 1.6 ms)."
     )
+
+
+def test_a_note_says_which_rows_were_timed_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("cifar10_imle_mlp", "cifar10_imle_rtm")
+    days = ["2026-01-01", "2026-01-01"]
+    for name in names:
+        fake_results.write_results(PAPER, name, {})
+
+    def apart() -> list[str]:
+        for name, day in zip(names, days, strict=True):
+            parts = {"params": {}, "code": "", "inputs": {}}
+            made = {"host": "Abacus", "time": f"{day}T12:00:00+00:00"}
+            receipt = {"fingerprint": "", "parts": parts, "outputs": {}, "made": made}
+            write_json(Latency().job(PAPER, experiment=name).receipt, receipt)
+        return [note for note in build(PAPER, "tab_cifar10").notes if "apart" in note]
+
+    assert apart() == []
+    days[1] = "2026-02-03"
+    assert apart() == [
+        "Times per image were measured apart, so compare them with care: Abacus on 2026-01-01 (cifar10_imle_mlp); "
+        "Abacus on 2026-02-03 (cifar10_imle_rtm)."
+    ]
 
 
 def test_a_note_names_stand_ins(tmp_path: Path) -> None:
