@@ -155,7 +155,8 @@ def _timings(sheet: Sheet) -> Iterator[str]:
         receipt = Latency().job(sheet.config, experiment=name).receipt if name else None
         if receipt and receipt.exists():
             made = read_receipt(receipt)["made"]
-            places[f"{made.get('host', 'a machine')} on {made['time'][:10]}"].append(str(name))
+            day = made["time"][:10] if "time" in made else "an unknown day"
+            places[f"{made.get('host', 'a machine')} on {day}"].append(str(name))
     if len(places) > 1:
         groups = "; ".join(f"{place} ({', '.join(names)})" for place, names in places.items())
         yield f"Times per image were measured apart, so compare them with care: {groups}."
