@@ -1,6 +1,5 @@
 """The verbs that work without `params/` and without the packages of the pipeline: generate and evaluate."""
 
-import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -18,12 +17,14 @@ def evaluate_anywhere(arguments: Namespace) -> None:
 
     if arguments.other is None:
         raise UserError("Say what to compare with: `rtm evaluate A B`, where B is a folder, an .npy or an .npz file.")
+    if getattr(arguments, "memorisation", False):
+        raise UserError("--memorisation needs the datasets of params/; run it in a clone of the repository.")
     result = evaluate(
         arguments.subject, arguments.other, arguments.protocol or "paper", arguments.samples, arguments.check
     )
     print(result)
     if arguments.json:
-        write_json(Path(arguments.json), json.loads(json.dumps(result.as_dict())))
+        write_json(Path(arguments.json), result.as_dict())
     result.refuse_differences()
 
 

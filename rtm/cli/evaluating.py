@@ -95,11 +95,12 @@ def _compare(config: Config, subject: str, arguments: Namespace) -> None:
         held_out = find_set(config, arguments.held_out, seed)
     elif arguments.memorisation:
         held_out = held_out_of(config, other)
+    samples = arguments.samples
+    if samples is None and one.dataset is None:  # a folder or a file: all of it, as outside of the repository
+        samples = len(one.images)
     weights = {str(job.names["network"]): job.first for job in networks_of(config, name)}
     features = config.kept_features
-    content = compare(
-        one, other, name, protocol, weights, features, arguments.samples, seed, train, held_out, arguments.check
-    )
+    content = compare(one, other, name, protocol, weights, features, samples, seed, train, held_out, arguments.check)
     content["provenance"]["environment"] = environment()
     result = Result(content)
     print(result)

@@ -80,7 +80,7 @@ def _with_short_rounds(experiment: Experiment, world: int) -> Experiment:
 
 
 @dataclass(frozen=True)
-class Timing:
+class StepTimes:
     """The seconds of one process's work, and the most bytes that it had in use."""
 
     start: float  # until the first step is done, with compilation
@@ -89,7 +89,7 @@ class Timing:
     peak: int
 
 
-def time_steps(experiment: Experiment, weights: Path | None, device: torch.device, steps: int = STEPS) -> Timing:
+def time_steps(experiment: Experiment, weights: Path | None, device: torch.device, steps: int = STEPS) -> StepTimes:
     """Time some steps and, for RS-IMLE, a matching round of one chunk."""
     began = time.perf_counter()
     with rehearsing(experiment, weights, device) as rehearsal:
@@ -110,7 +110,7 @@ def time_steps(experiment: Experiment, weights: Path | None, device: torch.devic
             epoch = rehearsal.epoch_after(1 + steps)
             chunk = max(0.0, seconds(range(epoch, epoch + 1)) - step)
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else resident_bytes()
-    return Timing(start, step, chunk, peak)
+    return StepTimes(start, step, chunk, peak)
 
 
 def share_of_a_process(experiment: Experiment) -> Experiment:
